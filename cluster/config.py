@@ -1,0 +1,249 @@
+"""Every setting of the cluster, once: the flags, the TOML file, the environment and the docs come from here.
+
+A setting is a field with a description and, where there is one, a limit. `launch` resolves all
+of them, writes them to `cluster.json` in the run directory, and each process reads that file.
+Field names are unique over all sections, since each is also a flag (`max_num_seqs` is
+`--max-num-seqs`). `None` means "work it out at start".
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+EMBEDDED_MODEL = "smollm2-135m-instruct"
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A group of settings: one table of the TOML file, one heading of `launch --help`."""
+
+
+class ModelConfig(Section):
+    """Model."""
+
+    model: Annotated[
+        str | None,
+        Meta(description="Folder of a decoder-only Hugging Face model. Default: the embedded one."),
+    ] = None
+    served_model_name: Annotated[
+        str | None, Meta(description="Name in the API. Default: the folder's name.")
+    ] = None
+    dtype: Annotated[
+        Literal["auto", "float32", "bfloat16", "float16"],
+        Meta(description="Type of the weights in memory. auto: the checkpoint's; on a CPU the "
+             "arithmetic is float32 whatever the weights are."),
+    ] = "auto"  # fmt: skip
+    max_model_len: Annotated[
+        Annotated[int, Meta(ge=16)] | None,
+        Meta(description="Longest prompt plus answer, in tokens. Default: the model's own."),
+    ] = None
+    seed: Annotated[
+        int, Meta(description="Seed from which requests without one are given theirs.", ge=0)
+    ] = 0
+
+
+class EngineConfig(Section):
+    """Engines."""
+
+    data_parallel_size: Annotated[
+        int,
+        Meta(description="Number of engine replicas.", ge=1, le=1024,
+             extra_json_schema={"flags": ["--dp", "-dp"]}),
+    ] = 1  # fmt: skip
+    device: Annotated[
+        Literal["auto", "cuda", "cpu"], Meta(description="Where the engines run.")
+    ] = "auto"
+    devices: Annotated[
+        str | None,
+        Meta(description="GPUs to use, comma separated (indexes or UUIDs). Default: the first N."),
+    ] = None
+    threads_per_engine: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="CPU threads of an engine. Default: its share of the cores."),
+    ] = None
+    block_size: Annotated[
+        int, Meta(description="Tokens in a KV cache block.", ge=1, le=256)
+    ] = 16
+    kv_cache_memory: Annotated[
+        str | None,
+        Meta(description="KV cache of an engine on the CPU: bytes, or 512MiB, 4GiB … "
+             "Default: 1GiB, less where memory is short."),
+    ] = None  # fmt: skip
+    kv_cache_dtype: Annotated[
+        Literal["auto", "float32", "float16", "bfloat16"],
+        Meta(description="Type of the KV cache. auto: float16 on the CPU, the weights' on a GPU."),
+    ] = "auto"
+    gpu_memory_utilization: Annotated[
+        float, Meta(description="Share of a GPU's memory that an engine may use.", gt=0, le=1)
+    ] = 0.9
+    max_num_seqs: Annotated[
+        int, Meta(description="Requests that run at once in one engine.", ge=1, le=4096)
+    ] = 64
+    max_num_batched_tokens: Annotated[
+        int, Meta(description="Tokens that one step may compute.", ge=1)
+    ] = 512
+    prefill_chunk_while_decoding: Annotated[
+        int,
+        Meta(description="Prompt tokens a step may compute while other requests are decoding.",
+             ge=1),
+    ] = 128  # fmt: skip
+    enable_prefix_caching: Annotated[
+        bool, Meta(description="Keep the KV blocks of finished requests for equal prefixes.")
+    ] = True
+    scheduling_policy: Annotated[
+        Literal["fcfs", "priority"],
+        Meta(description="First come first served, or by priority and then arrival."),
+    ] = "fcfs"
+    attention_backend: Annotated[
+        Literal["auto", "torch", "cpu_native"],
+        Meta(description="Paged attention and linears: plain torch, or the compiled CPU kernels "
+             "(needs a C compiler at first start). auto: the fastest that works here."),
+    ] = "auto"  # fmt: skip
+    check_invariants: Annotated[
+        bool, Meta(description="Verify the block accounting whenever an engine becomes idle.")
+    ] = False
+
+
+class FrontendConfig(Section):
+    """HTTP and routing."""
+
+    host: Annotated[str, Meta(description="Address to listen on.")] = "127.0.0.1"
+    port: Annotated[
+        int, Meta(description="Port to listen on; 0 takes a free one.", ge=0, le=65535)
+    ] = 8000
+    frontends: Annotated[
+        Annotated[int, Meta(ge=1, le=256)] | None,
+        Meta(description="Number of HTTP processes. Default: min(dp, 4).",
+             extra_json_schema={"flags": ["--api-server-count"]}),
+    ] = None  # fmt: skip
+    api_key: Annotated[
+        list[str], Meta(description="Keys that clients must send; may be given several times.")
+    ] = []
+    routing: Annotated[
+        Literal["marginal-cost", "least-inflight", "round-robin", "random"],
+        Meta(description="How a replica is chosen for a request."),
+    ] = "marginal-cost"
+    max_migrations: Annotated[
+        int,
+        Meta(description="How often a request that has begun may move on after its engine failed. "
+             "Engines killed from outside do not count.", ge=0, le=100),
+    ] = 2  # fmt: skip
+    queue_timeout: Annotated[
+        float, Meta(description="Seconds a request waits for an engine to be there.", gt=0)
+    ] = 120.0
+    max_queued_requests: Annotated[
+        int, Meta(description="Requests one frontend holds while no engine is there.", ge=1)
+    ] = 10_000
+    keep_alive_timeout: Annotated[
+        float,
+        Meta(description="Seconds an idle connection stays open; keep it above the balancer's.",
+             gt=0),
+    ] = 75.0  # fmt: skip
+    max_body_bytes: Annotated[
+        int, Meta(description="Largest request body.", ge=1024)
+    ] = 16 * 1024 * 1024
+    tokenizer_threads: Annotated[
+        int, Meta(description="Threads that tokenize, in each frontend.", ge=1, le=64)
+    ] = 2
+    chat_template: Annotated[
+        str | None, Meta(description="File with a chat template. Default: the model's own.")
+    ] = None
+
+
+class CoordinatorConfig(Section):
+    """Health."""
+
+    publish_interval: Annotated[
+        float, Meta(description="Seconds between two cluster views while things change.", gt=0)
+    ] = 0.05
+    suspect_after: Annotated[
+        float,
+        Meta(description="Seconds without a report after which an engine gets no new work.",
+             gt=0),
+    ] = 1.0  # fmt: skip
+    hang_timeout: Annotated[
+        float,
+        Meta(description="Seconds without a finished step, or without any sign of life, after "
+             "which an engine is declared dead (more where its steps are long).", gt=0),
+    ] = 3.0  # fmt: skip
+
+
+class LaunchConfig(Section):
+    """Supervision."""
+
+    startup_timeout: Annotated[
+        float, Meta(description="Seconds until the first engine must be ready.", gt=0)
+    ] = 600.0
+    shutdown_timeout: Annotated[
+        float, Meta(description="Seconds that running requests get when the cluster stops.", ge=0)
+    ] = 30.0
+    max_restarts: Annotated[
+        int, Meta(description="Restarts at once of one process in the window.", ge=0)
+    ] = 3
+    restart_window: Annotated[
+        float, Meta(description="Seconds over which restarts are counted.", gt=0)
+    ] = 60.0
+    cluster_id: Annotated[
+        str | None,
+        Meta(description="Name of this cluster for `cluster status`. Default: a fresh one.",
+             pattern=r"^[A-Za-z0-9_.-]{1,32}$"),
+    ] = None  # fmt: skip
+    log_format: Annotated[
+        Literal["auto", "console", "json"],
+        Meta(description="auto: readable lines on a terminal, JSON lines otherwise."),
+    ] = "auto"
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], Meta(description="Least level to log.")
+    ] = "info"
+
+
+class ClusterConfig(Section):
+    """The whole configuration of one cluster, with the run directory it lives in."""
+
+    model: ModelConfig = ModelConfig()
+    engine: EngineConfig = EngineConfig()
+    frontend: FrontendConfig = FrontendConfig()
+    coordinator: CoordinatorConfig = CoordinatorConfig()
+    launch: LaunchConfig = LaunchConfig()
+    run_directory: str = ""
+
+    @property
+    def model_directory(self) -> Path:
+        """The folder with the weights; `launch` has resolved it before any process reads it."""
+        assert self.model.model is not None, "launch resolves the model before it writes the config"
+        return Path(self.model.model)
+
+    @property
+    def num_frontends(self) -> int:
+        """Number of HTTP processes, with the default worked out."""
+        return self.frontend.frontends or min(self.engine.data_parallel_size, 4)
+
+
+def load_config(path: Path) -> ClusterConfig:
+    """Read the resolved configuration that `launch` wrote for its children."""
+    return msgspec.json.decode(path.read_bytes(), type=ClusterConfig)
+
+
+def save_config(config: ClusterConfig, path: Path) -> None:
+    """Write the resolved configuration, readable by people and by children."""
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(config), indent=2))
+
+
+_UNITS = {"": 1, "B": 1, "K": 1000, "M": 1000**2, "G": 1000**3,
+          "KIB": 1024, "MIB": 1024**2, "GIB": 1024**3, "KB": 1000, "MB": 1000**2, "GB": 1000**3}  # fmt: skip
+
+
+def parse_bytes(text: str) -> int:
+    """Number of bytes in `text`, such as "1048576", "512MiB" or "4GiB".
+
+    Raises ValueError if it is not a positive size.
+    """
+    number = text.strip().rstrip("KMGkmgiIbB ")
+    unit = text.strip()[len(number) :].strip().upper()
+    if unit not in _UNITS:
+        raise ValueError(f"{text!r} is not a size such as 512MiB or 4GiB")
+    size = int(float(number) * _UNITS[unit])
+    if size <= 0:
+        raise ValueError(f"{text!r} is not a positive size")
+    return size

@@ -1,0 +1,1 @@
+"""The roof: the `launch` and `cluster` commands, and the supervisor behind them."""

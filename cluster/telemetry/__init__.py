@@ -1,0 +1,1 @@
+"""How the processes are seen: logs, metrics, process titles, signals."""

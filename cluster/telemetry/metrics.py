@@ -1,0 +1,74 @@
+"""Prometheus metrics that any frontend can answer for the whole cluster.
+
+Each process writes its values into small memory-mapped files of one directory (prometheus-client's
+multiprocess mode). The files are named after the process's place in the cluster, `engine-3`, not its
+pid: a restarted process goes on counting where its predecessor was killed, so that a thousand
+restarts neither lose a count nor add a file. Gauges are removed when their owner dies.
+"""
+
+import os
+from pathlib import Path
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from cluster.telemetry.names import METRICS, MetricSpec
+
+PREFIX = "quadriga"
+DIRECTORY_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+CONTENT_TYPE = prometheus_client.CONTENT_TYPE_LATEST
+
+_SPECS = {spec.name: spec for spec in METRICS}
+
+
+def join_metrics(directory: Path | str, process_name: str) -> None:
+    """Let this process write its metrics into `directory` under its name, e.g. `engine-3`.
+
+    Must run before the first metric is made; threads and forks of the process share the files.
+    """
+    assert "_" not in process_name, "prometheus-client splits file names at underscores"
+    os.environ[DIRECTORY_VARIABLE] = str(directory)
+    values.ValueClass = values.MultiProcessValue(process_identifier=lambda: process_name)
+
+
+def forget_gauges(directory: Path | str, process_name: str) -> None:
+    """Remove the gauges of a process that has ended; its counters stay."""
+    for path in Path(directory).glob(f"gauge_live*_{process_name}.db"):
+        path.unlink(missing_ok=True)
+
+
+def render_metrics(directory: Path | str) -> bytes:
+    """The metrics of all processes in the Prometheus text format. Reads files: not for event loops."""
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, path=str(directory))
+    return prometheus_client.generate_latest(registry)
+
+
+def _spec(name: str, kind: str) -> MetricSpec:
+    spec = _SPECS[name]
+    assert spec.kind == kind, f"{name} is a {spec.kind}, not a {kind}"
+    return spec
+
+
+def counter(name: str) -> Counter:
+    """The counter of this name in the table, in this process's files."""
+    spec = _spec(name, "counter")
+    return Counter(spec.name, spec.help, spec.labels, namespace=PREFIX, registry=None)
+
+
+def gauge(name: str) -> Gauge:
+    """The gauge of this name in the table; it lives as long as its process."""
+    spec = _spec(name, "gauge")
+    return Gauge(
+        spec.name, spec.help, spec.labels, namespace=PREFIX, registry=None,
+        multiprocess_mode="livemostrecent",
+    )  # fmt: skip
+
+
+def histogram(name: str) -> Histogram:
+    """The histogram of this name in the table, with its buckets."""
+    spec = _spec(name, "histogram")
+    return Histogram(
+        spec.name, spec.help, spec.labels, namespace=PREFIX, registry=None, buckets=spec.buckets
+    )

@@ -1,0 +1,1 @@
+"""The language the processes speak: msgpack structs over ZeroMQ (`docs/protocol.md`)."""

@@ -1,0 +1,385 @@
+"""Every message that travels between two processes, on one page.
+
+Messages are arrays on the wire: a new field goes at the end and has a default, or the protocol's
+major version rises. The tag of a message is also its one-byte type frame. Ages are sent instead
+of times, since clocks of two machines share no origin.
+"""
+
+import enum
+
+import msgspec
+
+from cluster.wire.sampling import FinishReason, SamplingParams
+
+PROTOCOL_VERSION = (1, 0)
+"""(major, minor). Peers of another major version are refused."""
+
+
+class Blob:
+    """Raw bytes that travel beside the message, without a copy, when there are many of them."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes | bytearray | memoryview) -> None:
+        self.data = data
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Blob) and bytes(self.data) == bytes(other.data)
+
+    def __hash__(self) -> int:
+        return hash(bytes(self.data))
+
+    def __repr__(self) -> str:
+        return f"Blob({len(self.data)} bytes)"
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True):
+    """A message or a part of one."""
+
+
+# ── frontend → engine ────────────────────────────────────────────────────────────────────────
+
+
+class AddRequest(Message, frozen=True, tag=0x01):
+    """Serve this request; `output_token_ids` is what the client already has of the answer.
+
+    A request that moves from a dead engine is the same request with those tokens: the engine
+    computes prompt and outputs as context, and goes on at the next output position.
+    """
+
+    request_id: str
+    frontend_index: int
+    frontend_incarnation: int
+    dispatch_seq: int
+    """Rises with every message from this frontend to this engine that changes its load."""
+    attempt: int
+    """0 for the first engine; outputs repeat it, so that an older attempt is told apart."""
+    prompt_token_ids: list[int]
+    output_token_ids: list[int]
+    block_hashes: list[bytes]
+    """Chained hashes of the prompt's full blocks (`cluster.wire.block_hash`)."""
+    sampling: SamplingParams
+    priority: int = 0
+    """Lower goes first."""
+    cache_salt: str = ""
+    age_seconds: float = 0.0
+    """Time since the client's request arrived."""
+    traceparent: str = ""
+
+
+class AbortRequests(Message, frozen=True, tag=0x02):
+    """Forget these requests: their clients are gone, or a stop string was found."""
+
+    frontend_index: int
+    frontend_incarnation: int
+    dispatch_seq: int
+    request_ids: list[str]
+
+
+class Utility(Message, frozen=True, tag=0x03):
+    """Call a method of the engine by name; it answers with a `UtilityResult`.
+
+    Methods: `ping`, `reset_prefix_cache`, `check_invariants`.
+    """
+
+    frontend_index: int
+    call_id: int
+    method: str
+    args: list[str] = []
+
+
+# ── engine → frontend ────────────────────────────────────────────────────────────────────────
+
+
+class EngineHello(Message, frozen=True, tag=0x11):
+    """The first message of an engine on every link to a frontend: what it is and can do."""
+
+    protocol_version: tuple[int, int]
+    rank: int
+    incarnation: int
+    model_fingerprint: str
+    """Equal on all engines that serve the same weights; a moved request needs that."""
+    max_model_len: int
+    block_size: int
+    num_blocks: int
+    max_num_seqs: int
+    hash_seed: str
+
+
+class TokenLogprobs(Message, frozen=True):
+    """Log probabilities of some positions, `width` a position: the token itself, then the best.
+
+    `token_ids` is int32 and `logprobs` float32, both of shape (positions, width), native order.
+    """
+
+    width: int
+    token_ids: Blob
+    logprobs: Blob
+
+
+class EngineCoreOutput(Message, frozen=True):
+    """New tokens of one request."""
+
+    request_id: str
+    attempt: int
+    first_output_index: int
+    """Output position of `token_ids[0]`, counted over all attempts: no gap goes unseen."""
+    token_ids: list[int]
+    finish_reason: FinishReason | None = None
+    stop_token_id: int | None = None
+    """The token that ended the request, if one did; it is the last of `token_ids`."""
+    cached_tokens: int | None = None
+    """Prompt tokens found in the prefix cache; sent once, with the first output."""
+    logprobs: TokenLogprobs | None = None
+    prompt_logprobs: TokenLogprobs | None = None
+    error: str = ""
+    """What went wrong, where `finish_reason` is ERROR."""
+
+
+class EnginePhase(enum.IntEnum):
+    """What an engine says it is doing."""
+
+    STARTING = 0
+    LOADING = 1
+    WARMING_UP = 2
+    READY = 3
+    DRAINING = 4
+
+
+class LoadReport(Message, frozen=True, tag=0x12):
+    """How busy an engine is, after its newest step. Travels on a clock, and with every output."""
+
+    rank: int
+    incarnation: int
+    report_seq: int
+    phase: EnginePhase
+    progress: float = 0.0
+    """Share of the current phase that is done, while loading."""
+    step: int = 0
+    seconds_since_step: float = 0.0
+    """Age of the last finished step, or of the start of work if none finished since."""
+    predicted_step_seconds: float = 0.0
+    """Longest that the step under way may take, by the measured speeds."""
+    waiting: int = 0
+    running: int = 0
+    waiting_prompt_tokens: int = 0
+    """Context tokens still to be computed, in waiting and running requests, cache hits deducted
+    as far as they are known."""
+    running_tokens: int = 0
+    """Tokens whose KV is held by running requests."""
+    total_blocks: int = 0
+    used_blocks: int = 0
+    cached_blocks: int = 0
+    """Blocks that no request holds but that still answer for a prefix; free to be taken."""
+    prefill_tokens_per_second: float = 0.0
+    decode_seconds_per_request: float = 0.0
+    decode_seconds_per_kv_token: float = 0.0
+    slowdown: float = 1.0
+    """Recent step time over the fit: a throttled device or a noisy neighbour shows here."""
+    acknowledged: list[tuple[int, int, int]] = []
+    """(frontend index, its incarnation, highest dispatch_seq that these numbers include)."""
+
+
+class EngineCoreOutputs(Message, frozen=True, tag=0x13):
+    """What one step produced for one frontend, with the load after that step."""
+
+    rank: int
+    incarnation: int
+    outputs: list[EngineCoreOutput]
+    load: LoadReport | None = None
+
+
+class UtilityResult(Message, frozen=True, tag=0x14):
+    """The answer to one `Utility` call: a JSON text, or what went wrong."""
+
+    rank: int
+    incarnation: int
+    call_id: int
+    result: str = ""
+    error: str = ""
+
+
+class EngineGoodbye(Message, frozen=True, tag=0x15):
+    """The engine's last words: it was drained, or an error of its own ends it."""
+
+    rank: int
+    incarnation: int
+    drained: bool
+    reason: str = ""
+    request_ids: list[str] = []
+    """Requests of the step in which it failed."""
+
+
+# ── engine → coordinator ─────────────────────────────────────────────────────────────────────
+
+
+class BlockEvents(Message, frozen=True, tag=0x16):
+    """What entered and left an engine's prefix cache since the last such message."""
+
+    rank: int
+    incarnation: int
+    events_seq: int
+    stored: list[bytes]
+    removed: list[bytes]
+    cleared: bool = False
+    """Everything known before this message is gone (applied before `stored`)."""
+
+
+# ── frontend → coordinator ───────────────────────────────────────────────────────────────────
+
+
+class FrontendHello(Message, frozen=True, tag=0x21):
+    """A frontend is there: engines connect to these addresses. Repeated, so nobody misses it."""
+
+    protocol_version: tuple[int, int]
+    index: int
+    incarnation: int
+    requests_address: str
+    outputs_address: str
+
+
+class FrontendReport(Message, frozen=True, tag=0x22):
+    """How busy a frontend is."""
+
+    index: int
+    incarnation: int
+    in_flight: int
+    queued: int
+
+
+# ── launcher → coordinator ───────────────────────────────────────────────────────────────────
+
+
+class Role(enum.IntEnum):
+    """Which of the rooms a process is."""
+
+    ENGINE = 0
+    FRONTEND = 1
+    COORDINATOR = 2
+
+
+class ProcessStarted(Message, frozen=True, tag=0x31):
+    """The launcher has spawned this incarnation."""
+
+    role: Role
+    index: int
+    incarnation: int
+    pid: int
+
+
+class ProcessExited(Message, frozen=True, tag=0x32):
+    """The launcher has seen this incarnation end."""
+
+    role: Role
+    index: int
+    incarnation: int
+    cause: str
+    """For people: `SIGKILL`, `exit code 1` …"""
+    fault: bool
+    """Whether the process is to blame; an outside SIGKILL or a planned end is no fault."""
+
+
+class ProcessEntry(Message, frozen=True):
+    """One process as the launcher knows it."""
+
+    role: Role
+    index: int
+    incarnation: int
+    pid: int
+    alive: bool
+    cause: str = ""
+    fault: bool = False
+    restarts: int = 0
+    parked: bool = False
+    """Given up for now after too many deaths; tried again later."""
+
+
+class DesiredState(Message, frozen=True, tag=0x33):
+    """All that the launcher knows and wants, repeated so that a new coordinator learns it."""
+
+    engines: int
+    frontends: int
+    draining: bool
+    processes: list[ProcessEntry]
+
+
+# ── coordinator → all ────────────────────────────────────────────────────────────────────────
+
+
+class EngineState(enum.IntEnum):
+    """What the cluster holds of an engine's current incarnation."""
+
+    STARTING = 0
+    READY = 1
+    SUSPECT = 2
+    DRAINING = 3
+    DEAD = 4
+
+
+class EngineEntry(Message, frozen=True):
+    """One engine in the view: its newest incarnation, the verdict on it, and its newest report."""
+
+    rank: int
+    incarnation: int
+    state: EngineState
+    cause: str = ""
+    fault: bool = False
+    report: LoadReport | None = None
+    report_age_seconds: float = 0.0
+    restarts: int = 0
+    pid: int = 0
+    parked: bool = False
+
+
+class FrontendEntry(Message, frozen=True):
+    """One frontend in the view. Engines connect to it while it is alive."""
+
+    index: int
+    incarnation: int
+    alive: bool
+    requests_address: str = ""
+    outputs_address: str = ""
+    in_flight: int = 0
+    queued: int = 0
+    restarts: int = 0
+    pid: int = 0
+
+
+class ClusterView(Message, frozen=True, tag=0x41):
+    """The cluster as the coordinator sees it now; each view is complete."""
+
+    coordinator_incarnation: int
+    view_seq: int
+    draining: bool
+    engines: list[EngineEntry]
+    frontends: list[FrontendEntry]
+
+
+# ── `cluster` command ↔ launcher ─────────────────────────────────────────────────────────────
+
+
+class ControlRequest(Message, frozen=True, tag=0x51):
+    """A `cluster` command; verbs are `status` and `stop`."""
+
+    verb: str
+    args: list[str] = []
+
+
+class ControlReply(Message, frozen=True, tag=0x52):
+    """The launcher's answer: a JSON text, or why not."""
+
+    body: str = ""
+    error: str = ""
+
+
+FrontendToEngine = AddRequest | AbortRequests | Utility
+EngineToFrontend = EngineHello | EngineCoreOutputs | UtilityResult | EngineGoodbye
+ToCoordinator = (
+    LoadReport | BlockEvents | EngineGoodbye
+    | FrontendHello | FrontendReport | ProcessStarted | ProcessExited | DesiredState
+)  # fmt: skip
+FromCoordinator = ClusterView | BlockEvents
+AnyMessage = (
+    FrontendToEngine | EngineToFrontend | ToCoordinator | FromCoordinator
+    | ControlRequest | ControlReply
+)  # fmt: skip

@@ -1,0 +1,52 @@
+"""What a client may ask of the sampler. Read by both sides, owned by neither."""
+
+import enum
+
+import msgspec
+
+
+class FinishReason(enum.IntEnum):
+    """Why a request ended."""
+
+    STOP = 0
+    LENGTH = 1
+    ABORT = 2
+    ERROR = 3
+
+    @property
+    def label(self) -> str:
+        """The name that OpenAI's API and the metrics use."""
+        return self.name.lower()
+
+
+class SamplingParams(msgspec.Struct, frozen=True, array_like=True):
+    """How the tokens of one request are drawn, with every default resolved.
+
+    The frontend has validated all of it against the model's limits; `seed` is always set, since
+    the noise of an output position is a function of (seed, choice, position) alone.
+    """
+
+    max_tokens: int = 16
+    min_tokens: int = 0
+    temperature: float = 1.0
+    """0 is greedy."""
+    top_k: int = 0
+    """0 is off."""
+    top_p: float = 1.0
+    min_p: float = 0.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    seed: int = 0
+    choice: int = 0
+    """Index among the n choices of one client request; part of the noise's key."""
+    stop_token_ids: list[int] = []
+    """Tokens that end the request, the model's end-of-text tokens among them unless the
+    client set `ignore_eos`. Suppressed until `min_tokens` are out."""
+    logit_bias: list[tuple[int, float]] = []
+    allowed_token_ids: list[int] = []
+    """Empty means all."""
+    bad_words: list[list[int]] = []
+    logprobs: int | None = None
+    """How many alternatives beside each sampled token; None for no logprobs at all."""
+    prompt_logprobs: int | None = None

@@ -1,0 +1,1 @@
+"""Who is alive and how busy: soft state, gathered and published."""

@@ -1,0 +1,1 @@
+"""One replica: a device, a paged KV cache, a scheduler."""

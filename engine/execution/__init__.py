@@ -1,0 +1,1 @@
+"""The only place with torch: weights, forward pass, attention, sampling."""

@@ -1,0 +1,92 @@
+"""One request as the engine holds it, from its acceptance to its end."""
+
+import enum
+from dataclasses import dataclass, field
+
+from cluster.wire.messages import AddRequest
+from cluster.wire.sampling import FinishReason, SamplingParams
+
+
+class RequestStatus(enum.Enum):
+    """Where a request stands."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    PREEMPTED = "preempted"
+    """Waiting again, its KV freed, because the cache was full."""
+    FINISHED = "finished"
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """A request and its progress: `num_computed_tokens` chases `num_tokens`.
+
+    Owned by the scheduler; the model runner only reads it. `token_ids` is the prompt followed by the
+    output, and the output may begin with tokens that another engine produced before it died.
+    """
+
+    request_id: str
+    frontend_index: int
+    attempt: int
+    token_ids: list[int]
+    num_prompt_tokens: int
+    sampling: SamplingParams
+    block_hashes: list[bytes]
+    """Chained hashes of the full blocks of `token_ids`, as far as they are known."""
+    cache_salt: str = ""
+    priority: int = 0
+    arrived_at: float = 0.0
+    """When the client's request arrived, on this engine's clock."""
+    accepted_at: float = 0.0
+    first_scheduled_at: float | None = None
+    first_token_at: float | None = None
+    status: RequestStatus = RequestStatus.WAITING
+    num_computed_tokens: int = 0
+    num_cached_tokens: int | None = None
+    """Prompt tokens found in the prefix cache at the first admission; None before that."""
+    num_reported_tokens: int = 0
+    """How many of `token_ids` the frontend has been sent, or had before."""
+    num_preemptions: int = 0
+    finish_reason: FinishReason | None = None
+    stop_token_id: int | None = None
+    error: str = ""
+    prompt_logprobs_sent: bool = field(default=False)
+
+    @classmethod
+    def from_message(cls, message: AddRequest, now: float) -> "Request":
+        """The request that a frontend has sent, as accepted at `now`."""
+        token_ids = message.prompt_token_ids + message.output_token_ids
+        return cls(
+            request_id=message.request_id,
+            frontend_index=message.frontend_index,
+            attempt=message.attempt,
+            token_ids=token_ids,
+            num_prompt_tokens=len(message.prompt_token_ids),
+            sampling=message.sampling,
+            block_hashes=list(message.block_hashes),
+            cache_salt=message.cache_salt,
+            priority=message.priority,
+            arrived_at=now - message.age_seconds,
+            accepted_at=now,
+            num_reported_tokens=len(token_ids),
+        )
+
+    @property
+    def num_tokens(self) -> int:
+        """Length of prompt and output together."""
+        return len(self.token_ids)
+
+    @property
+    def num_output_tokens(self) -> int:
+        """Output tokens so far, those of earlier engines included."""
+        return len(self.token_ids) - self.num_prompt_tokens
+
+    @property
+    def output_token_ids(self) -> list[int]:
+        """A copy of the output so far."""
+        return self.token_ids[self.num_prompt_tokens :]
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing more will be computed for it."""
+        return self.status is RequestStatus.FINISHED

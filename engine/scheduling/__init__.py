@@ -1,0 +1,1 @@
+"""What the scheduler decides: pure, no tensors, sockets or clocks."""

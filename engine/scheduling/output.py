@@ -1,0 +1,61 @@
+"""The seam between deciding and computing: what a step is to compute, and what came of it."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from cluster.wire.messages import TokenLogprobs
+from engine.request import Request
+
+
+class ScheduledRequest(NamedTuple):
+    """A run of one request's tokens, to be computed in one step."""
+
+    request: Request
+    first_position: int
+    """Position of the first token to compute; the KV of all before it is in the cache."""
+    num_tokens: int
+    block_table: list[int]
+    """Blocks that hold the request's KV, `first_position + num_tokens` tokens at least."""
+
+    @property
+    def samples(self) -> bool:
+        """Whether this run reaches the request's last token, so that the next one is drawn."""
+        return self.first_position + self.num_tokens == self.request.num_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerOutput:
+    """One step's work: decodes first, then prompt chunks, as one flat batch."""
+
+    scheduled: list[ScheduledRequest] = field(default_factory=list)
+    preempted: list[Request] = field(default_factory=list)
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens that the forward pass computes."""
+        return sum(scheduled.num_tokens for scheduled in self.scheduled)
+
+
+class RunResult(NamedTuple):
+    """What a step computed for one scheduled request."""
+
+    token_id: int | None = None
+    """The sampled token, where the run reached the request's end."""
+    logprobs: TokenLogprobs | None = None
+    """One position: the sampled token and its alternatives, if asked for."""
+    prompt_logprobs: TokenLogprobs | None = None
+    """For the prompt positions first_position + 1 … first_position + num_tokens (those that are
+    prompt tokens): each token's log probability given what is before it. If asked for."""
+    error: str = ""
+    """This request alone cannot go on, and why."""
+
+
+class ModelRunner(Protocol):
+    """What computes a step: `engine.execution.runner`, or a simulation of it."""
+
+    def execute(self, work: SchedulerOutput) -> list[RunResult]:
+        """Compute and sample; one result per scheduled request, in order.
+
+        Raises only what ends the engine: a device error, out of memory.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""OpenAI's language: bodies, answers, errors, server-sent events."""
