@@ -3,7 +3,7 @@
 import enum
 from dataclasses import dataclass, field
 
-from cluster.wire.messages import AddRequest
+from cluster.wire.messages import AddRequest, TokenLogprobs
 from cluster.wire.sampling import FinishReason, SamplingParams
 
 
@@ -51,6 +51,12 @@ class Request:
     stop_token_id: int | None = None
     error: str = ""
     prompt_logprobs_sent: bool = field(default=False)
+    prompt_logprobs: list[TokenLogprobs] = field(default_factory=list)
+    """Those of the chunks computed so far. They leave together with the first token, so that
+    neither a preemption nor a move in the middle of the prompt can send a part of them twice."""
+    last_token_at: float | None = None
+    precedence: tuple[int, float, int] = (0, 0.0, 0)
+    """The request with the smallest is admitted first and preempted last; no two are equal."""
 
     @classmethod
     def from_message(cls, message: AddRequest, now: float) -> "Request":
@@ -69,6 +75,7 @@ class Request:
             arrived_at=now - message.age_seconds,
             accepted_at=now,
             num_reported_tokens=len(token_ids),
+            prompt_logprobs_sent=bool(message.output_token_ids),
         )
 
     @property
@@ -85,6 +92,19 @@ class Request:
     def output_token_ids(self) -> list[int]:
         """A copy of the output so far."""
         return self.token_ids[self.num_prompt_tokens :]
+
+    @property
+    def num_tokens_to_compute(self) -> int:
+        """Tokens whose KV is not in the cache yet."""
+        return len(self.token_ids) - self.num_computed_tokens
+
+    @property
+    def is_decoding(self) -> bool:
+        """Whether its stream has begun and only its newest token is left to compute."""
+        return (
+            self.num_computed_tokens == len(self.token_ids) - 1
+            and len(self.token_ids) > self.num_prompt_tokens
+        )
 
     @property
     def is_finished(self) -> bool:

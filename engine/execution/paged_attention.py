@@ -1,0 +1,170 @@
+"""Attention over the paged KV cache, as transformers' modules call it.
+
+Registered in transformers' `AttentionInterface` under a name of our own, which also keeps it from
+building masks. A model is called on one flat row of tokens, with `paged=PagedStep(…)`.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+from transformers import AttentionInterface
+
+from cluster.errors import ModelError
+from engine.execution.cpu_native import KINDS, MAX_HEAD_DIM, AttentionArguments, Kernels
+from engine.execution.input_batch import InputBatch
+from engine.execution.kv_storage import KVStorage
+
+ATTENTION_NAME = "quadriga_paged"
+_HEAD_DIM_MULTIPLE = 16
+_LARGEST_FLOAT16 = 65504.0
+_UNSUPPORTED = ("softcap", "s_aux", "position_bias", "head_mask")
+
+
+class AttentionBackend(Protocol):
+    """One way to compute a layer's attention."""
+
+    def attend(self, step: "PagedStep", layer: int, query: torch.Tensor, key: torch.Tensor,
+               value: torch.Tensor, scale: float) -> torch.Tensor:  # fmt: skip
+        """Write `key` and `value` to the layer's cache and attend to all that is there.
+
+        `query` is (heads, tokens, head dim), `key` and `value` (KV heads, tokens, head dim), in any
+        memory order; the result is (tokens, heads, head dim).
+        """
+        ...
+
+
+@dataclass(slots=True)
+class PagedStep:
+    """What an attention layer needs to know of the step it is in."""
+
+    batch: InputBatch
+    storage: KVStorage
+    backend: AttentionBackend
+    layers_seen: set[int] = field(default_factory=set)
+    """Layers that came by; a warm-up looks whether it was all of them."""
+
+
+def paged_attention_forward(
+    module: nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    paged: PagedStep | None = None,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, None]:
+    """The function in transformers' interface: (1, heads, tokens, dim) to (1, tokens, heads, dim).
+
+    Raises ModelError for what this attention cannot do; the warm-up of an engine finds it.
+    """
+    for name in _UNSUPPORTED:
+        if kwargs.get(name) is not None:
+            raise ModelError(f"the model's attention uses {name}, which is not supported")
+    if paged is None or attention_mask is not None:
+        raise ModelError("the model does not pass its arguments on to its attention layers")
+    if key.shape[-1] != value.shape[-1]:
+        raise ModelError("keys and values of different sizes are not supported")
+    layer: int = module.layer_idx  # type: ignore[assignment]  # attention modules count themselves
+    paged.layers_seen.add(layer)
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    out = paged.backend.attend(paged, layer, query[0], key[0], value[0], scale)
+    return out[None], None
+
+
+AttentionInterface.register(ATTENTION_NAME, paged_attention_forward)
+
+
+class TorchAttention:
+    """Gather by block table, then torch's attention, a sequence at a time. Any device."""
+
+    def attend(self, step: PagedStep, layer: int, query: torch.Tensor, key: torch.Tensor,
+               value: torch.Tensor, scale: float) -> torch.Tensor:  # fmt: skip
+        """See `AttentionBackend`."""
+        keys, values = step.storage.keys[layer], step.storage.values[layer]
+        out = query.new_empty((query.shape[1], query.shape[0], query.shape[2]))
+        start = 0
+        for run in step.batch.runs:
+            rows = slice(start, start + run.num_tokens)
+            context = run.first_position + run.num_tokens
+            slots = self._slots(run.block_table, context, step.storage.block_size, query.device)
+            new = slots[run.first_position :]
+            keys.flatten(0, 1)[new] = _in_range(key[:, rows].transpose(0, 1), keys.dtype)
+            values.flatten(0, 1)[new] = _in_range(value[:, rows].transpose(0, 1), values.dtype)
+            out[rows] = nn.functional.scaled_dot_product_attention(
+                query[None, :, rows],
+                keys.flatten(0, 1)[slots].transpose(0, 1)[None].to(query.dtype),
+                values.flatten(0, 1)[slots].transpose(0, 1)[None].to(query.dtype),
+                attn_mask=self._mask(run.first_position, context, query.device),
+                scale=scale,
+                enable_gqa=True,
+            )[0].transpose(0, 1)
+            start += run.num_tokens
+        return out
+
+    @staticmethod
+    def _slots(
+        block_table: list[int], context: int, block_size: int, device: torch.device
+    ) -> torch.Tensor:
+        blocks = torch.tensor(block_table[: -(-context // block_size)], device=device)
+        offsets = torch.arange(block_size, device=device)
+        return (blocks[:, None] * block_size + offsets).flatten()[:context]
+
+    @staticmethod
+    def _mask(first: int, context: int, device: torch.device) -> torch.Tensor | None:
+        if context - first == 1:
+            return None
+        positions = torch.arange(context, device=device)
+        return positions[None, :] <= positions[first:, None]
+
+
+def _in_range(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """As `dtype`, without the infinities that too large a number would become in float16."""
+    if dtype == torch.float16 and x.dtype != torch.float16:
+        x = x.clamp(-_LARGEST_FLOAT16, _LARGEST_FLOAT16)
+    return x.to(dtype)
+
+
+class NativeAttention:
+    """The compiled kernel: all sequences, prompt chunks and decodes, in one call."""
+
+    def __init__(self, kernels: Kernels) -> None:
+        self._kernels = kernels
+
+    @staticmethod
+    def supports(head_dim: int, kv_dtype: torch.dtype) -> bool:
+        """Whether the kernel can do this shape and type."""
+        fits = head_dim % _HEAD_DIM_MULTIPLE == 0 and head_dim <= MAX_HEAD_DIM
+        return fits and kv_dtype in (torch.float16, torch.float32)
+
+    def attend(self, step: PagedStep, layer: int, query: torch.Tensor, key: torch.Tensor,
+               value: torch.Tensor, scale: float) -> torch.Tensor:  # fmt: skip
+        """See `AttentionBackend`. The last axis of all three is contiguous float32."""
+        heads, tokens, head_dim = query.shape
+        query, key, value = _dense_lanes(query), _dense_lanes(key), _dense_lanes(value)
+        out = torch.empty((tokens, heads, head_dim))
+        batch, storage = step.batch, step.storage
+        self._kernels.paged_attention(
+            AttentionArguments(
+                query=query.data_ptr(), key=key.data_ptr(), value=value.data_ptr(),
+                query_token_stride=query.stride(1), query_head_stride=query.stride(0),
+                key_token_stride=key.stride(1), key_head_stride=key.stride(0),
+                value_token_stride=value.stride(1), value_head_stride=value.stride(0),
+                key_cache=storage.keys[layer].data_ptr(),
+                value_cache=storage.values[layer].data_ptr(),
+                query_start=batch.query_start.data_ptr(),
+                first_position=batch.first_position.data_ptr(),
+                block_table=batch.block_table.data_ptr(),
+                table_start=batch.table_start.data_ptr(),
+                out=out.data_ptr(), sequences=len(batch.runs), heads=heads,
+                kv_heads=key.shape[0], head_dim=head_dim, block_size=storage.block_size,
+                scale=scale, kind=KINDS[storage.dtype],
+            )
+        )  # fmt: skip
+        return out
+
+
+def _dense_lanes(x: torch.Tensor) -> torch.Tensor:
+    return x if x.stride(-1) == 1 and x.dtype == torch.float32 else x.float().contiguous()

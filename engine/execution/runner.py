@@ -1,0 +1,135 @@
+"""The model runner: a step's work in, sampled tokens out. The only door to everything with a tensor."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+
+from cluster.config import ClusterConfig
+from cluster.errors import ModelError
+from cluster.wire.messages import TokenLogprobs
+from cluster.wire.sampling import SamplingParams
+from engine.execution.input_batch import InputBatch
+from engine.execution.logprobs import join_logprobs, token_logprobs
+from engine.execution.paged_attention import PagedStep
+from engine.execution.sampler import SampledToken, sample
+from engine.execution.serving_model import prepare_model
+from engine.request import Request
+from engine.scheduling.output import RunResult, ScheduledRequest, SchedulerOutput
+
+_HEAD_ROWS = 64
+"""Rows of logits that exist at once: 64 of a large vocabulary are 40 MB."""
+_WARM_UP_TOKENS = 16
+
+
+class ModelRunner:
+    """One model on one device with its KV cache: computes what the scheduler decides.
+
+    Raises ModelError or ConfigError for a folder or a setting that cannot be used. `progress` is told
+    the share that is done, 0 to 1.
+    """
+
+    def __init__(
+        self, config: ClusterConfig, rank: int,
+        progress: Callable[[float], None] = lambda _: None,
+    ) -> None:  # fmt: skip
+        self._model = prepare_model(config, progress)
+        self.rank = rank
+        self.num_blocks = self._model.storage.num_blocks
+        self.max_model_len = self._model.max_model_len
+        self.model_fingerprint = self._model.fingerprint
+        self.vocab_size = self._model.info.vocab_size
+        self._warm_up()
+        progress(1.0)
+
+    @torch.inference_mode()
+    def execute(self, work: SchedulerOutput) -> list[RunResult]:
+        """Compute and sample; one result per scheduled request, in order.
+
+        Raises only what ends the engine: a device error, out of memory.
+        """
+        runs = [run for run in work.scheduled if self._in_vocabulary(run)]
+        results = self._run(runs) if runs else iter(())
+        return [
+            next(results) if self._in_vocabulary(run)
+            else RunResult(error=f"a token id is outside the vocabulary of {self.vocab_size}")
+            for run in work.scheduled
+        ]  # fmt: skip
+
+    def _in_vocabulary(self, run: ScheduledRequest) -> bool:
+        """The frontend has checked it; here one such token would end the engine, or read elsewhere."""
+        token_ids = run.request.token_ids[run.first_position : run.first_position + run.num_tokens]
+        return min(token_ids) >= 0 and max(token_ids) < self.vocab_size
+
+    def _run(self, runs: Sequence[ScheduledRequest]) -> Iterator[RunResult]:
+        model = self._model
+        batch = InputBatch.build(runs, model.storage.block_size, model.device)
+        hidden = model.lm.hidden_states(PagedStep(batch, model.storage, model.attention))
+        sampled = iter(self._sample(runs, batch.last_rows, hidden))
+        results, first_row = [], 0
+        for run in runs:
+            token = next(sampled) if run.samples else SampledToken()
+            rows = hidden[first_row : first_row + run.num_tokens]
+            results.append(
+                RunResult(
+                    token.token_id, token.logprobs, self._prompt_logprobs(run, rows), token.error
+                )
+            )
+            first_row += run.num_tokens
+        return iter(results)
+
+    def _sample(
+        self, runs: Sequence[ScheduledRequest], last_rows: Sequence[int], hidden: torch.Tensor
+    ) -> list[SampledToken]:
+        wanted = [
+            (row, run.request) for row, run in zip(last_rows, runs, strict=True) if run.samples
+        ]
+        tokens: list[SampledToken] = []
+        for start in range(0, len(wanted), _HEAD_ROWS):
+            rows, requests = zip(*wanted[start : start + _HEAD_ROWS], strict=True)
+            tokens += sample(self._model.lm.logits(hidden[list(rows)]), requests)
+        return tokens
+
+    def _prompt_logprobs(self, run: ScheduledRequest, hidden: torch.Tensor) -> TokenLogprobs | None:
+        """Of the prompt tokens after each position of the run, if its request wants them."""
+        request, num_best = run.request, run.request.sampling.prompt_logprobs
+        if num_best is None or request.prompt_logprobs_sent:
+            return None
+        first = run.first_position + 1
+        targets = request.token_ids[first : min(first + run.num_tokens, request.num_prompt_tokens)]
+        parts = [
+            token_logprobs(self._model.lm.logits(hidden[start : start + len(some)]), some, num_best)
+            for start in range(0, len(targets), _HEAD_ROWS)
+            for some in [targets[start : start + _HEAD_ROWS]]
+        ]
+        return join_logprobs(parts) if parts else None
+
+    @torch.inference_mode()
+    def _warm_up(self) -> None:
+        """Compute a few tokens, so that the first request waits for nothing, and look at the result.
+
+        Raises ModelError if the model does not come by our attention in every layer.
+        """
+        model = self._model
+        num_tokens = min(_WARM_UP_TOKENS, self.max_model_len - 1)
+        run = ScheduledRequest(
+            _warm_up_request(num_tokens), 0, num_tokens,
+            list(range(-(-num_tokens // model.storage.block_size))),
+        )  # fmt: skip
+        batch = InputBatch.build([run], model.storage.block_size, model.device)
+        step = PagedStep(batch, model.storage, model.attention)
+        logits = model.lm.logits(model.lm.hidden_states(step)[-1:])
+        if step.layers_seen != set(range(model.info.num_layers)):
+            raise ModelError(
+                "some layers of the model do not use transformers' attention interface"
+            )
+        if not logits.isfinite().all():
+            raise ModelError(
+                "the model computes numbers that are not finite: are its weights whole?"
+            )
+
+
+def _warm_up_request(num_tokens: int) -> Request:
+    return Request(
+        request_id="warm-up", frontend_index=0, attempt=0, token_ids=[0] * num_tokens,
+        num_prompt_tokens=num_tokens, sampling=SamplingParams(), block_hashes=[],
+    )  # fmt: skip

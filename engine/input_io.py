@@ -1,0 +1,186 @@
+"""The engine's input thread: what frontends send, and which frontends there are."""
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+import zmq
+
+from cluster.errors import DecodeError
+from cluster.telemetry.logs import RateLimited
+from cluster.wire.codec import Decoder, Encoder
+from cluster.wire.endpoints import VIEW_TOPIC, Endpoints
+from cluster.wire.ids import engine_identity
+from cluster.wire.messages import (
+    AbortRequests,
+    AddRequest,
+    ClusterView,
+    EngineHello,
+    FrontendEntry,
+    FrontendToEngine,
+    Utility,
+)
+from cluster.wire.sockets import (
+    Context,
+    Socket,
+    connect_dealer,
+    connect_sub,
+    receive_all,
+    try_send,
+)
+
+POLL_MS = 100
+
+
+class FrontendJoined(NamedTuple):
+    """A frontend is there; outputs for it go to this address."""
+
+    frontend_index: int
+    incarnation: int
+    outputs_address: str
+
+
+class FrontendGone(NamedTuple):
+    """A frontend is dead, or has stopped reading: its requests are nobody's."""
+
+    frontend_index: int
+    incarnation: int
+
+
+class Stop(NamedTuple):
+    """Nothing follows."""
+
+
+InputItem = AddRequest | AbortRequests | Utility | FrontendGone | Stop
+
+
+class FrontendLink(NamedTuple):
+    """The way from one incarnation of a frontend to this engine."""
+
+    frontend_index: int
+    incarnation: int
+    dealer: Socket
+
+
+class InputThread(threading.Thread):
+    """Decodes what frontends send and queues it for the busy loop.
+
+    Aborts are queued twice: in order with everything else, and on a fast lane that the busy loop
+    reads between a forward pass and its update. Connects to frontends as the coordinator's view
+    names them, and says hello to each.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        endpoints: Endpoints,
+        hello: EngineHello,
+        inbox: "queue.SimpleQueue[InputItem]",
+        fast_lane: "queue.SimpleQueue[AbortRequests]",
+        on_joined: Callable[[FrontendJoined], None],
+        on_bad_frame: Callable[[], None],
+    ) -> None:
+        super().__init__(name="input-io", daemon=True)
+        self._context = context
+        self._endpoints = endpoints
+        self._hello = hello
+        self._inbox = inbox
+        self._fast_lane = fast_lane
+        self._on_joined = on_joined
+        self._on_bad_frame = on_bad_frame
+        self._links: dict[int, FrontendLink] = {}
+        self._to_reconnect: queue.SimpleQueue[FrontendGone] = queue.SimpleQueue()
+        self._complaints = RateLimited(logging.getLogger("engine.input"))
+        self._encoder = Encoder()
+        self._from_frontend: Decoder[FrontendToEngine] = Decoder(FrontendToEngine)
+        self._from_coordinator: Decoder[ClusterView] = Decoder(ClusterView)
+        self._is_stopping = threading.Event()
+
+    def stop(self) -> None:
+        """End the thread at its next turn."""
+        self._is_stopping.set()
+
+    def reconnect(self, frontend: FrontendGone) -> None:
+        """Drop a frontend that does not read, and greet it anew. For other threads."""
+        self._to_reconnect.put(frontend)
+
+    def run(self) -> None:
+        """Poll until `stop`."""
+        view = connect_sub(self._context, self._endpoints.view, VIEW_TOPIC)
+        self._poller = zmq.Poller()
+        self._poller.register(view, zmq.POLLIN)
+        while not self._is_stopping.is_set():
+            self._poller.poll(POLL_MS)
+            self._drop_silent_readers()
+            for link in list(self._links.values()):
+                for frames in receive_all(link.dealer):
+                    self._take(link, frames)
+            views = receive_all(view)
+            if views:
+                self._follow(views[-1])
+        for link in self._links.values():
+            link.dealer.close()
+        view.close()
+
+    def _take(self, link: FrontendLink, frames: list[bytes]) -> None:
+        try:
+            message = self._from_frontend.decode(frames)
+            if message.frontend_index != link.frontend_index:
+                raise DecodeError(
+                    f"frontend {link.frontend_index} speaks as {message.frontend_index}"
+                )
+        except DecodeError as error:
+            self._on_bad_frame()
+            size = sum(map(len, frames))
+            self._complaints.warning(
+                f"frontend {link.frontend_index}", "dropped a bad frame of %d bytes from frontend %d: %s",
+                size, link.frontend_index, error,
+            )  # fmt: skip
+            return
+        if isinstance(message, AbortRequests):
+            self._fast_lane.put(message)
+        self._inbox.put(message)
+
+    def _follow(self, frames: list[bytes]) -> None:
+        """Connect to frontends that are new in the view, and part from those that are gone.
+
+        A frontend that the view does not name is kept: a new coordinator may not know it yet.
+        """
+        try:
+            view = self._from_coordinator.decode(frames[1:])
+        except DecodeError as error:
+            self._on_bad_frame()
+            self._complaints.warning("coordinator", "dropped a bad view: %s", error)
+            return
+        for entry in view.frontends:
+            link = self._links.get(entry.index)
+            if link is not None and link.incarnation > entry.incarnation:
+                continue
+            is_same = link is not None and link.incarnation == entry.incarnation
+            if link is not None and not (is_same and entry.alive):
+                self._part(link)
+            if entry.alive and entry.requests_address and not is_same:
+                self._join(entry)
+
+    def _join(self, entry: FrontendEntry) -> None:
+        identity = engine_identity(self._hello.rank, self._hello.incarnation)
+        dealer = connect_dealer(self._context, entry.requests_address, identity)
+        self._links[entry.index] = FrontendLink(entry.index, entry.incarnation, dealer)
+        self._poller.register(dealer, zmq.POLLIN)
+        self._on_joined(FrontendJoined(entry.index, entry.incarnation, entry.outputs_address))
+        try_send(dealer, self._encoder.encode(self._hello))
+
+    def _part(self, link: FrontendLink) -> None:
+        self._poller.unregister(link.dealer)
+        link.dealer.close()
+        del self._links[link.frontend_index]
+        self._inbox.put(FrontendGone(link.frontend_index, link.incarnation))
+
+    def _drop_silent_readers(self) -> None:
+        while not self._to_reconnect.empty():
+            gone = self._to_reconnect.get()
+            link = self._links.get(gone.frontend_index)
+            if link is not None and link.incarnation == gone.incarnation:
+                self._part(link)  # the next view, half a second away at most, brings it back

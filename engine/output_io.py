@@ -1,0 +1,249 @@
+"""The engine's output thread: step outputs to frontends, load reports to the coordinator, metrics."""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from cluster.wire.codec import Encoder
+from cluster.wire.endpoints import Endpoints
+from cluster.wire.messages import (
+    BlockEvents,
+    EngineCoreOutputs,
+    EngineGoodbye,
+    EnginePhase,
+    LoadReport,
+    Message,
+    UtilityResult,
+)
+from cluster.wire.sockets import Context, Socket, connect_outputs, connect_reports, try_send
+from engine.input_io import FrontendGone, FrontendJoined, Stop
+from engine.metrics import EngineMetrics
+from engine.scheduling.scheduler import OutputsByFrontend
+from engine.stats import EngineStats
+
+BUSY_REPORT_SECONDS = 0.05
+IDLE_REPORT_SECONDS = 0.5
+THROUGHPUT_LOG_SECONDS = 10.0
+
+
+class PhaseChanged(NamedTuple):
+    """The engine has come further in its start, or is on its way out."""
+
+    phase: EnginePhase
+    progress: float = 0.0
+
+
+class StepDone(NamedTuple):
+    """What a step, or a change between two steps, has brought about."""
+
+    outputs: OutputsByFrontend
+    stats: EngineStats
+    acknowledged: list[tuple[int, int, int]]
+    stored_blocks: list[bytes]
+    removed_blocks: list[bytes]
+
+
+class UtilityDone(NamedTuple):
+    """The answer to a utility call of one frontend."""
+
+    frontend_index: int
+    result: UtilityResult
+
+
+OutputItem = (
+    PhaseChanged | StepDone | UtilityDone | FrontendJoined | FrontendGone | EngineGoodbye | Stop
+)
+
+
+class StepProgress:
+    """When the engine last came forward: written by the busy loop, read by the output thread."""
+
+    def __init__(self) -> None:
+        self.at = time.monotonic()
+        """When the last step ended, or work began after idleness."""
+        self.predicted_seconds = 0.0
+        """How long the step under way may take."""
+
+
+class OutputThread(threading.Thread):
+    """Owns every socket on which the engine speaks of itself.
+
+    Runs from before the model is loaded until after the last word, so that silence always means
+    that the process is stopped. A frontend whose queue is full is dropped, never waited for.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        endpoints: Endpoints,
+        rank: int,
+        incarnation: int,
+        metrics: EngineMetrics,
+        progress: StepProgress,
+    ) -> None:
+        super().__init__(name="output-io", daemon=True)
+        self.outbox: queue.SimpleQueue[OutputItem] = queue.SimpleQueue()
+        self.on_frontend_stuck: Callable[[FrontendGone], None] = lambda gone: None
+        self._context = context
+        self._endpoints = endpoints
+        self._rank, self._incarnation = rank, incarnation
+        self._metrics = metrics
+        self._progress = progress
+        self._encoder = Encoder()
+        self._frontends: dict[int, tuple[int, Socket]] = {}
+        self._phase = PhaseChanged(EnginePhase.STARTING)
+        self._step: StepDone | None = None
+        self._report_seq = 0
+        self._events_seq = 0
+        self._reported_at = 0.0
+        self._is_changed = True
+        self._throughput = ThroughputLog()
+
+    def run(self) -> None:
+        """Send what is queued, and a report whenever one is due, until `Stop`."""
+        self._reports = connect_reports(self._context, self._endpoints.reports)
+        while True:
+            try:
+                item = self.outbox.get(timeout=max(0.0, self._seconds_until_report()))
+            except queue.Empty:
+                item = None
+            if isinstance(item, Stop):
+                break
+            if item is not None:
+                self._handle(item)
+            if self._seconds_until_report() <= 0:
+                self._send_report()
+        for _, socket in self._frontends.values():
+            socket.close()
+        self._reports.close()
+
+    def _handle(self, item: OutputItem) -> None:
+        match item:
+            case StepDone():
+                self._step, self._is_changed = item, True
+                for index, outputs in item.outputs.items():
+                    load = self._load_report()
+                    message = EngineCoreOutputs(self._rank, self._incarnation, outputs, load)
+                    self._send(index, message)
+                self._publish_block_events(item)
+                self._metrics.observe(item.stats)
+                self._throughput.observe(item.stats)
+            case PhaseChanged():
+                self._phase, self._is_changed = item, True
+                self._send_report()
+            case UtilityDone(index, result):
+                self._send(index, result)
+            case FrontendJoined(index, incarnation, address):
+                self._leave(index)
+                self._frontends[index] = (incarnation, connect_outputs(self._context, address))
+            case FrontendGone(index, incarnation):
+                if index in self._frontends and self._frontends[index][0] == incarnation:
+                    self._leave(index)
+            case EngineGoodbye():
+                for index in list(self._frontends):
+                    self._send(index, item)
+                try_send(self._reports, self._encoder.encode(item))
+            case Stop():
+                pass
+
+    def _leave(self, index: int) -> None:
+        known = self._frontends.pop(index, None)
+        if known is not None:
+            known[1].close(linger=0)
+
+    def _send(self, index: int, message: Message) -> None:
+        if index not in self._frontends:
+            return  # it is gone, and the busy loop is about to hear of it
+        incarnation, socket = self._frontends[index]
+        if not try_send(socket, self._encoder.encode(message)):
+            self._leave(index)
+            self.on_frontend_stuck(FrontendGone(index, incarnation))
+
+    # ── reports ──
+
+    def _seconds_until_report(self) -> float:
+        is_busy = self._step is not None and self._step.stats.is_busy
+        interval = BUSY_REPORT_SECONDS if is_busy or self._is_changed else IDLE_REPORT_SECONDS
+        return self._reported_at + interval - time.monotonic()
+
+    def _send_report(self) -> None:
+        self._reported_at = time.monotonic()
+        self._is_changed = False
+        try_send(self._reports, self._encoder.encode(self._load_report()))
+
+    def _load_report(self) -> LoadReport:
+        self._report_seq += 1
+        step = self._step
+        if step is None:
+            return LoadReport(
+                self._rank, self._incarnation, self._report_seq, self._phase.phase,
+                progress=self._phase.progress,
+            )  # fmt: skip
+        stats, speeds = step.stats, step.stats.speeds
+        return LoadReport(
+            self._rank,
+            self._incarnation,
+            self._report_seq,
+            self._phase.phase,
+            progress=self._phase.progress,
+            step=stats.step,
+            seconds_since_step=time.monotonic() - self._progress.at,
+            predicted_step_seconds=self._progress.predicted_seconds,
+            waiting=stats.waiting,
+            running=stats.running,
+            waiting_prompt_tokens=stats.waiting_prompt_tokens,
+            running_tokens=stats.running_tokens,
+            total_blocks=stats.total_blocks,
+            used_blocks=stats.used_blocks,
+            cached_blocks=stats.cached_blocks,
+            prefill_tokens_per_second=speeds.prefill_tokens_per_second,
+            decode_seconds_per_step=speeds.decode_seconds_per_step,
+            decode_seconds_per_request=speeds.decode_seconds_per_request,
+            decode_seconds_per_kv_token=speeds.decode_seconds_per_kv_token,
+            slowdown=speeds.slowdown,
+            acknowledged=step.acknowledged,
+        )
+
+    def _publish_block_events(self, step: StepDone) -> None:
+        if step.stored_blocks or step.removed_blocks:
+            self._events_seq += 1
+            events = BlockEvents(
+                self._rank, self._incarnation, self._events_seq,
+                step.stored_blocks, step.removed_blocks,
+            )  # fmt: skip
+            try_send(self._reports, self._encoder.encode(events))
+
+
+class ThroughputLog:
+    """One line every ten seconds while there is traffic."""
+
+    def __init__(self) -> None:
+        self._logger = logging.getLogger("engine")
+        self._since = time.monotonic()
+        self._last: EngineStats | None = None
+
+    def observe(self, stats: EngineStats) -> None:
+        """Log if it is time."""
+        now = time.monotonic()
+        last = self._last
+        if last is None or now - self._since > 2 * THROUGHPUT_LOG_SECONDS:
+            self._last, self._since = stats, now  # the first traffic after a quiet time
+            return
+        seconds = now - self._since
+        if seconds < THROUGHPUT_LOG_SECONDS:
+            return
+        queries = stats.prefix_queries - last.prefix_queries
+        hits = stats.prefix_hits - last.prefix_hits
+        self._logger.info(
+            "%.0f tok/s computed, running %d, waiting %d, KV %.0f %%, prefix hits %.0f %%, preemptions %d",
+            (stats.computed_tokens - last.computed_tokens) / seconds,
+            stats.running,
+            stats.waiting,
+            100 * stats.kv_cache_usage,
+            100 * hits / queries if queries else 0,
+            stats.preemptions - last.preemptions,
+        )
+        self._last, self._since = stats, now

@@ -1,0 +1,231 @@
+"""EngineCoreProc: the shell around `EngineCore`, with its sockets, threads, clock and signals."""
+
+import logging
+import queue
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from cluster.config import ClusterConfig
+from cluster.wire.block_hash import HASH_SEED
+from cluster.wire.endpoints import Endpoints
+from cluster.wire.messages import (
+    PROTOCOL_VERSION,
+    AbortRequests,
+    AddRequest,
+    EngineGoodbye,
+    EngineHello,
+    EnginePhase,
+    Utility,
+    UtilityResult,
+)
+from cluster.wire.sockets import Context
+from engine.core import EngineCore
+from engine.input_io import FrontendGone, InputItem, InputThread, Stop
+from engine.metrics import EngineMetrics
+from engine.output_io import OutputThread, PhaseChanged, StepDone, StepProgress, UtilityDone
+from engine.scheduling.output import ModelRunner, SchedulerOutput
+from engine.scheduling.scheduler import OutputsByFrontend
+
+
+class LoadedRunner(ModelRunner, Protocol):
+    """A model runner that is ready, and what the cluster must know of it."""
+
+    num_blocks: int
+    max_model_len: int
+    vocab_size: int
+    model_fingerprint: str
+
+
+RunnerFactory = Callable[[Callable[[EnginePhase, float], None]], LoadedRunner]
+"""Loads a model, reporting phase and progress."""
+
+
+class EngineCoreProc:
+    """One engine process: input thread, busy loop on the main thread, output thread.
+
+    The busy loop takes what has arrived, schedules, executes, updates, and queues what came of
+    it; it waits for nothing but the device, and for work when there is none. An exception in it
+    ends this engine and no other: its last words name the cause and the requests of the step.
+    """
+
+    def __init__(
+        self, config: ClusterConfig, rank: int, incarnation: int, context: Context
+    ) -> None:
+        self._config = config
+        self._rank, self._incarnation = rank, incarnation
+        self._context = context
+        self._endpoints = Endpoints(config.run_directory)
+        self._logger = logging.getLogger("engine")
+        self._inbox: queue.SimpleQueue[InputItem] = queue.SimpleQueue()
+        self._fast_lane: queue.SimpleQueue[AbortRequests] = queue.SimpleQueue()
+        self._acknowledged: dict[int, tuple[int, int]] = {}
+        """Per frontend index: its incarnation and the highest dispatch_seq taken in."""
+        self._progress = StepProgress()
+        self._metrics = EngineMetrics(config.model.served_model_name or "", rank)
+        self._output = OutputThread(
+            context, self._endpoints, rank, incarnation, self._metrics, self._progress
+        )
+        self._work = SchedulerOutput()
+        self._is_stopping = False
+
+    def stop(self) -> None:
+        """End `run` after the step under way. Safe in a signal handler."""
+        self._inbox.put(Stop())
+
+    def run(self, load: RunnerFactory) -> int:
+        """Load the model and serve until `stop`; the process's exit code."""
+        self._output.start()
+        try:
+            core = self._start(load)
+        except Exception:
+            self._logger.exception("the engine could not start")
+            self._say_goodbye(drained=False, reason="could not start")
+            return 1
+        try:
+            while not self._is_stopping:
+                self._turn(core)
+        except Exception as error:
+            self._logger.exception("the engine ends")
+            self._say_goodbye(drained=False, reason=f"{type(error).__name__}: {error}")
+            return 1
+        self._say_goodbye(drained=True, reason="asked to stop")
+        return 0
+
+    def _start(self, load: RunnerFactory) -> EngineCore:
+        runner = load(lambda phase, share: self._output.outbox.put(PhaseChanged(phase, share)))
+        core = EngineCore(
+            self._config.engine, runner.num_blocks, runner.max_model_len, runner, runner.vocab_size
+        )
+        hello = EngineHello(
+            PROTOCOL_VERSION,
+            self._rank,
+            self._incarnation,
+            runner.model_fingerprint,
+            runner.max_model_len,
+            self._config.engine.block_size,
+            runner.num_blocks,
+            self._config.engine.max_num_seqs,
+            HASH_SEED,
+        )
+        self._input = InputThread(
+            self._context, self._endpoints, hello, self._inbox, self._fast_lane,
+            self._output.outbox.put, self._metrics.bad_frame,
+        )  # fmt: skip
+        self._output.on_frontend_stuck = self._input.reconnect
+        self._publish(core, {})
+        self._output.outbox.put(PhaseChanged(EnginePhase.READY, 1.0))
+        self._input.start()
+        return core
+
+    # ── the busy loop ──
+
+    def _turn(self, core: EngineCore) -> None:
+        """Take in what has arrived, and compute one step of what there is to do."""
+        self._take_input(core)
+        if self._is_stopping or not core.has_work:
+            return
+        self._work = core.begin_step(time.monotonic())
+        self._progress.predicted_seconds = core.predict_seconds(self._work)
+        results = core.execute(self._work)
+        self._take_fast_lane(core)
+        outputs = core.finish_step(self._work, results, time.monotonic())
+        self._progress.at = time.monotonic()
+        self._publish(core, outputs)
+
+    def _take_fast_lane(self, core: EngineCore) -> None:
+        """Abort what clients gave up during the forward pass, unless the inbox has said so already.
+
+        A stale abort must not hit a later attempt of its request.
+        """
+        while not self._fast_lane.empty():
+            abort = self._fast_lane.get()
+            incarnation, highest = self._acknowledged.get(abort.frontend_index, (0, 0))
+            if incarnation != abort.frontend_incarnation or abort.dispatch_seq > highest:
+                core.abort_requests(abort.request_ids)
+
+    def _take_input(self, core: EngineCore) -> None:
+        """Empty the inbox; wait for it to fill while there is nothing else to do."""
+        if not core.has_work and self._inbox.empty():
+            if self._config.engine.check_invariants:
+                core.check_invariants()
+            item = self._inbox.get()
+            self._progress.at = time.monotonic()
+            self._take(core, item)
+        elif self._inbox.empty():
+            return
+        while not self._inbox.empty():
+            self._take(core, self._inbox.get())
+        if not core.has_work:
+            self._publish(core, {})  # a change that no step will tell of
+
+    def _take(self, core: EngineCore, item: InputItem) -> None:
+        match item:
+            case AddRequest():
+                self._acknowledge(item)
+                if item.attempt:  # an older attempt whose abort was lost is not to stand in its way
+                    core.abort_requests([item.request_id])
+                refusal = core.add_request(item, time.monotonic())
+                if refusal is not None:
+                    self._publish(core, {item.frontend_index: [refusal]})
+            case AbortRequests():
+                self._acknowledge(item)
+                core.abort_requests(item.request_ids)
+            case FrontendGone():
+                self._acknowledged.pop(item.frontend_index, None)
+                core.abort_frontend(item.frontend_index)
+                self._output.outbox.put(item)
+            case Utility():
+                if item.call_id:  # 0 wants no answer: a probe of the connection
+                    self._output.outbox.put(
+                        UtilityDone(item.frontend_index, self._call(core, item))
+                    )
+            case Stop():
+                self._is_stopping = True
+
+    def _acknowledge(self, message: AddRequest | AbortRequests) -> None:
+        incarnation, highest = self._acknowledged.get(message.frontend_index, (0, 0))
+        if incarnation != message.frontend_incarnation:
+            highest = 0
+        self._acknowledged[message.frontend_index] = (
+            message.frontend_incarnation,
+            max(highest, message.dispatch_seq),
+        )
+
+    def _publish(self, core: EngineCore, outputs: OutputsByFrontend) -> None:
+        stored, removed = core.take_block_events()
+        acknowledged = [(index, *known) for index, known in self._acknowledged.items()]
+        self._output.outbox.put(StepDone(outputs, core.stats(), acknowledged, stored, removed))
+
+    def _call(self, core: EngineCore, call: Utility) -> UtilityResult:
+        result: object
+        match call.method:
+            case "ping":
+                result = True
+            case "reset_prefix_cache":
+                result = core.reset_prefix_cache()
+            case "check_invariants":
+                core.check_invariants()
+                result = True
+            case _:
+                return UtilityResult(
+                    self._rank, self._incarnation, call.call_id, error=f"no method {call.method!r}"
+                )
+        return UtilityResult(
+            self._rank, self._incarnation, call.call_id, msgspec.json.encode(result).decode()
+        )
+
+    # ── the end ──
+
+    def _say_goodbye(self, drained: bool, reason: str) -> None:
+        request_ids = [scheduled.request.request_id for scheduled in self._work.scheduled]
+        self._output.outbox.put(
+            EngineGoodbye(self._rank, self._incarnation, drained, reason, request_ids)
+        )
+        self._output.outbox.put(Stop())
+        self._output.join()
+        if hasattr(self, "_input") and self._input.is_alive():
+            self._input.stop()
+            self._input.join()

@@ -1,0 +1,40 @@
+"""One step while it is being planned: what is left of its budget, and what it holds so far."""
+
+from engine.request import Request
+from engine.scheduling.output import ScheduledRequest, SchedulerOutput
+
+
+class StepPlan:
+    """Collects a step's requests under its token budget, and can take one back."""
+
+    def __init__(self, max_num_batched_tokens: int) -> None:
+        self.tokens_left = max_num_batched_tokens
+        self.preempted: list[Request] = []
+        self._scheduled: dict[str, ScheduledRequest] = {}
+
+    def __len__(self) -> int:
+        return len(self._scheduled)
+
+    def limit_tokens(self, num_tokens: int) -> None:
+        """From here on the step takes `num_tokens` more at most."""
+        self.tokens_left = min(self.tokens_left, num_tokens)
+
+    def schedule(self, request: Request, block_table: list[int]) -> None:
+        """Compute as many of the request's tokens as the budget allows, one at least."""
+        num_tokens = min(request.num_tokens_to_compute, self.tokens_left)
+        assert num_tokens > 0, f"{request.request_id} is scheduled without a token"
+        self.tokens_left -= num_tokens
+        self._scheduled[request.request_id] = ScheduledRequest(
+            request, request.num_computed_tokens, num_tokens, block_table
+        )
+
+    def preempt(self, request: Request) -> None:
+        """Note that the request lost its blocks; if it was scheduled, its budget is free again."""
+        self.preempted.append(request)
+        scheduled = self._scheduled.pop(request.request_id, None)
+        if scheduled is not None:
+            self.tokens_left += scheduled.num_tokens
+
+    def output(self) -> SchedulerOutput:
+        """The finished plan, in the order of scheduling."""
+        return SchedulerOutput(list(self._scheduled.values()), self.preempted)

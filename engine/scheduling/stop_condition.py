@@ -1,0 +1,26 @@
+"""When a request is complete, as far as token ids tell. Stop strings are the frontend's."""
+
+from cluster.wire.sampling import FinishReason
+from engine.request import Request, RequestStatus
+
+
+def finish_if_complete(request: Request, max_model_len: int) -> bool:
+    """Finish the request if its newest output token is its last one, and say whether it was.
+
+    A stop token comes before the lengths: the token that both ends the text and fills it, ends it.
+    """
+    sampling = request.sampling
+    num_output_tokens = request.num_output_tokens
+    if num_output_tokens > sampling.min_tokens and request.token_ids[-1] in sampling.stop_token_ids:
+        request.stop_token_id = request.token_ids[-1]
+        finish(request, FinishReason.STOP)
+    elif num_output_tokens >= sampling.max_tokens or request.num_tokens >= max_model_len:
+        finish(request, FinishReason.LENGTH)
+    return request.is_finished
+
+
+def finish(request: Request, reason: FinishReason, error: str = "") -> None:
+    """Mark the request as ended; nothing more is computed for it."""
+    request.status = RequestStatus.FINISHED
+    request.finish_reason = reason
+    request.error = error

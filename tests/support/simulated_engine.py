@@ -1,0 +1,149 @@
+"""An engine core over the simulated model, with every promise of a step checked in every step."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cluster.config import EngineConfig
+from cluster.wire.block_hash import hash_blocks
+from cluster.wire.messages import AddRequest, EngineCoreOutput, TokenLogprobs
+from cluster.wire.sampling import FinishReason, SamplingParams
+from engine.core import EngineCore
+from engine.scheduling.output import SchedulerOutput
+from tests.support.simulated_runner import SimulatedRunner, reference_output
+
+VOCAB_SIZE = 50
+
+
+@dataclass
+class Answer:
+    """What a client has got of one request."""
+
+    message: AddRequest
+    token_ids: list[int] = field(default_factory=list)
+    outputs: list[EngineCoreOutput] = field(default_factory=list)
+    finish_reason: FinishReason | None = None
+    is_aborted: bool = False
+
+    @property
+    def prompt_logprobs(self) -> list[TokenLogprobs]:
+        return [o.prompt_logprobs for o in self.outputs if o.prompt_logprobs is not None]
+
+    def take(self, output: EngineCoreOutput) -> None:
+        assert not self.is_aborted, "an aborted request gets output"
+        assert self.finish_reason is None, "a request ends twice"
+        assert output.first_output_index == len(self.token_ids), "a token is missing or doubled"
+        self.token_ids += output.token_ids
+        self.outputs.append(output)
+        self.finish_reason = output.finish_reason
+
+
+class SimulatedEngine:
+    """Steps a real `EngineCore` over a `SimulatedRunner`, and keeps what each client got."""
+
+    def __init__(self, num_blocks: int = 64, max_model_len: int = 256, **settings: Any) -> None:
+        settings = {"block_size": 4, "max_num_batched_tokens": 64, **settings}
+        self.config = EngineConfig(**settings)
+        self.max_model_len = max_model_len
+        self.runner = SimulatedRunner(num_blocks, self.config.block_size, VOCAB_SIZE)
+        self.core = EngineCore(self.config, num_blocks, max_model_len, self.runner, VOCAB_SIZE)
+        self.scheduler = self.core._scheduler
+        self.answers: dict[str, Answer] = {}
+        self.now = 0.0
+        self._replayed_hashes: set[bytes] = set()
+
+    def add(
+        self,
+        request_id: str,
+        prompt: Sequence[int],
+        output: Sequence[int] = (),
+        *,
+        frontend_index: int = 0,
+        priority: int = 0,
+        age_seconds: float = 0.0,
+        cache_salt: str = "",
+        attempt: int = 0,
+        **sampling: Any,
+    ) -> EngineCoreOutput | None:
+        """Send a request, and take what the engine says to it at once, if anything."""
+        message = AddRequest(
+            request_id=request_id,
+            frontend_index=frontend_index,
+            frontend_incarnation=1,
+            dispatch_seq=len(self.answers),
+            attempt=attempt,
+            prompt_token_ids=list(prompt),
+            output_token_ids=list(output),
+            block_hashes=hash_blocks(prompt, self.config.block_size, cache_salt),
+            sampling=SamplingParams(**sampling),
+            priority=priority,
+            cache_salt=cache_salt,
+            age_seconds=age_seconds,
+        )
+        refusal = self.core.add_request(message, self.now)
+        answer = self.answers.setdefault(request_id, Answer(message, list(output)))
+        if refusal is not None and answer.message is message:
+            answer.take(refusal)
+        return refusal
+
+    def abort(self, *request_ids: str) -> None:
+        """Forget these requests, as their clients have."""
+        self.core.abort_requests(request_ids)
+        for request_id in request_ids:
+            if request_id in self.answers:
+                self.answers[request_id].is_aborted = True
+
+    def step(self, during: Callable[[], None] = lambda: None) -> SchedulerOutput:
+        """One step, with `during` between the forward pass and the update."""
+        assert self.core.has_work, "there is nothing to step for"
+        running = set(self.scheduler.running)
+        decoding = {r.request_id for r in self.scheduler.running.values() if r.is_decoding}
+        work = self.core.begin_step(self.now)
+        self._check_plan(work, running, decoding)
+        results = self.core.execute(work)
+        during()
+        self.now += 0.01
+        for frontend_index, outputs in self.core.finish_step(work, results, self.now).items():
+            for output in outputs:
+                answer = self.answers[output.request_id]
+                assert answer.message.frontend_index == frontend_index
+                answer.take(output)
+        self.check()
+        return work
+
+    def run(self) -> None:
+        """Step until nothing is left to do."""
+        while self.core.has_work:
+            self.step()
+
+    def check(self) -> None:
+        """Every block is accounted for, and the block events tell what is cached."""
+        self.core.check_invariants()
+        stored, removed = self.core.take_block_events()
+        assert self._replayed_hashes.isdisjoint(stored)
+        assert self._replayed_hashes.issuperset(removed)
+        self._replayed_hashes |= set(stored)
+        self._replayed_hashes -= set(removed)
+        assert self._replayed_hashes == self.scheduler.kv_cache.pool.cached_hashes
+
+    def expected(self, request_id: str) -> list[int]:
+        """The output that this request must have in the end."""
+        message = self.answers[request_id].message
+        return reference_output(
+            message.prompt_token_ids, message.sampling, self.max_model_len, VOCAB_SIZE
+        )
+
+    def _check_plan(self, work: SchedulerOutput, running: set[str], decoding: set[str]) -> None:
+        scheduled = {s.request.request_id: s.num_tokens for s in work.scheduled}
+        preempted = {request.request_id for request in work.preempted}
+        assert scheduled, "a step does nothing"
+        assert len(scheduled) == len(work.scheduled), "a request is scheduled twice"
+        assert work.num_tokens <= self.config.max_num_batched_tokens, "the budget is exceeded"
+        assert len(self.scheduler.running) <= self.config.max_num_seqs
+        assert scheduled.keys().isdisjoint(preempted), "a preempted request is computed"
+        assert decoding <= scheduled.keys() | preempted, "a stream is left out of a step"
+        prompt_tokens = sum(n for request_id, n in scheduled.items() if request_id not in decoding)
+        if decoding & scheduled.keys():
+            assert prompt_tokens <= self.config.prefill_chunk_while_decoding, "the chunk is too big"
+        if preempted:
+            assert scheduled.keys() <= running, "a request is admitted in a step that preempts"
