@@ -1,0 +1,193 @@
+"""Events in, views out, with a clock that the tests turn."""
+
+import pytest
+
+from cluster.config import CoordinatorConfig
+from cluster.wire.messages import (
+    PROTOCOL_VERSION,
+    ClusterView,
+    DesiredState,
+    EngineEntry,
+    EngineGoodbye,
+    EnginePhase,
+    EngineState,
+    FrontendHello,
+    FrontendReport,
+    LoadReport,
+    ProcessEntry,
+    ProcessExited,
+    ProcessStarted,
+    Role,
+)
+from coordinator.cluster_state import ClusterState
+
+
+class Story:
+    """A cluster state and its clock."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.state = ClusterState(CoordinatorConfig(), incarnation=1, now=self.now)
+        self.report_seq = 0
+
+    def report(self, rank: int = 0, incarnation: int = 1, **fields: object) -> None:
+        self.report_seq += 1
+        fields = {"phase": EnginePhase.READY, **fields}
+        report = LoadReport(rank, incarnation, self.report_seq, **fields)  # type: ignore[arg-type]
+        self.state.apply(report, self.now)
+
+    def wait(self, seconds: float) -> None:
+        """Time passes, and the coordinator looks at the clock all the while."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now = min(end, self.now + 0.05)
+            self.state.expire(self.now)
+
+    def view(self) -> ClusterView:
+        return self.state.view(self.now)
+
+    def engine(self, rank: int = 0) -> EngineEntry:
+        return next(entry for entry in self.view().engines if entry.rank == rank)
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story()
+
+
+def test_an_engine_is_starting_until_it_says_ready(story: Story) -> None:
+    story.state.apply(ProcessStarted(Role.ENGINE, 0, 1, pid=77), story.now)
+    assert (story.engine().state, story.engine().pid) == (EngineState.STARTING, 77)
+    story.report(phase=EnginePhase.LOADING)
+    assert story.engine().state is EngineState.STARTING
+    story.report()
+    assert story.engine().state is EngineState.READY
+
+
+def test_a_slow_load_is_nobodys_death(story: Story) -> None:
+    story.report(phase=EnginePhase.LOADING)
+    story.wait(300)
+    assert story.engine().state is EngineState.STARTING
+
+
+def test_silence_makes_suspect_and_a_report_makes_ready_again(story: Story) -> None:
+    story.report()
+    story.wait(1.1)
+    assert story.engine().state is EngineState.SUSPECT
+    story.report()
+    assert story.engine().state is EngineState.READY
+
+
+def test_long_silence_is_death_for_good(story: Story) -> None:
+    story.report()
+    story.wait(3.2)
+    assert story.engine().state is EngineState.DEAD
+    assert story.engine().cause.startswith("silent:")
+    story.report()
+    assert story.engine().state is EngineState.DEAD
+
+
+def test_a_new_incarnation_starts_afresh_and_the_old_one_is_not_heard(story: Story) -> None:
+    story.report()
+    story.wait(3.2)
+    story.report(incarnation=2, waiting=5)
+    story.report(incarnation=1, waiting=9)
+    entry = story.engine()
+    assert (entry.incarnation, entry.state) == (2, EngineState.READY)
+    assert entry.report is not None
+    assert entry.report.waiting == 5
+
+
+def test_work_without_a_finished_step_is_a_hang(story: Story) -> None:
+    story.report(running=1, seconds_since_step=2.9)
+    story.state.expire(story.now)
+    assert story.engine().state is EngineState.READY
+    story.report(running=1, seconds_since_step=3.1)
+    story.state.expire(story.now)
+    assert story.engine().state is EngineState.DEAD
+    assert story.engine().fault
+
+
+def test_a_legal_long_step_is_no_hang(story: Story) -> None:
+    story.report(running=1, seconds_since_step=9.0, predicted_step_seconds=1.0)
+    story.state.expire(story.now)
+    assert story.engine().state is EngineState.READY
+
+
+def test_idleness_is_no_hang(story: Story) -> None:
+    story.report(seconds_since_step=5000.0)
+    story.state.expire(story.now)
+    assert story.engine().state is EngineState.READY
+
+
+def test_the_silence_while_we_ourselves_were_paused_proves_nothing(story: Story) -> None:
+    story.report()
+    story.now += 3600
+    story.state.expire(story.now)
+    assert story.engine().state is EngineState.READY
+
+
+def test_an_exit_is_a_death_with_its_cause(story: Story) -> None:
+    story.report()
+    story.state.apply(ProcessExited(Role.ENGINE, 0, 1, "SIGKILL", fault=False), story.now)
+    entry = story.engine()
+    assert (entry.state, entry.cause, entry.fault) == (EngineState.DEAD, "SIGKILL", False)
+
+
+def test_the_first_cause_of_death_stays(story: Story) -> None:
+    story.report()
+    story.state.apply(EngineGoodbye(0, 1, drained=False, reason="out of memory"), story.now)
+    story.state.apply(ProcessExited(Role.ENGINE, 0, 1, "exit code 1", fault=True), story.now)
+    assert story.engine().cause == "error: out of memory"
+
+
+def test_an_old_report_does_not_replace_a_newer_one(story: Story) -> None:
+    story.report(waiting=1)
+    story.report(waiting=2)
+    story.report_seq = 0
+    story.report(waiting=3)
+    report = story.engine().report
+    assert report is not None
+    assert report.waiting == 2
+
+
+def test_a_new_coordinator_learns_all_from_one_round(story: Story) -> None:
+    processes = [
+        ProcessEntry(Role.ENGINE, 0, 4, pid=10, alive=True, restarts=3),
+        ProcessEntry(Role.ENGINE, 1, 2, pid=11, alive=False, cause="SIGSEGV", fault=True),
+        ProcessEntry(Role.FRONTEND, 0, 1, pid=12, alive=True),
+    ]
+    story.state.apply(DesiredState(2, 1, draining=False, processes=processes), story.now)
+    story.report(rank=0, incarnation=4)
+    story.state.apply(FrontendHello(PROTOCOL_VERSION, 0, 1, "ipc://r", "ipc://o"), story.now)
+    story.state.apply(FrontendReport(0, 1, in_flight=7, queued=0), story.now)
+    view = story.view()
+    assert [(e.rank, e.incarnation, e.state, e.restarts) for e in view.engines] == [
+        (0, 4, EngineState.READY, 3),
+        (1, 2, EngineState.DEAD, 0),
+    ]
+    assert (view.frontends[0].requests_address, view.frontends[0].in_flight) == ("ipc://r", 7)
+
+
+def test_a_frontends_successor_has_addresses_of_its_own(story: Story) -> None:
+    story.state.apply(FrontendHello(PROTOCOL_VERSION, 0, 1, "ipc://r1", "ipc://o1"), story.now)
+    story.state.apply(ProcessExited(Role.FRONTEND, 0, 1, "SIGKILL", fault=False), story.now)
+    assert not story.view().frontends[0].alive
+    story.state.apply(FrontendHello(PROTOCOL_VERSION, 0, 2, "ipc://r2", "ipc://o2"), story.now)
+    entry = story.view().frontends[0]
+    assert (entry.alive, entry.incarnation, entry.requests_address) == (True, 2, "ipc://r2")
+    story.state.apply(FrontendHello(PROTOCOL_VERSION, 0, 1, "ipc://r1", "ipc://o1"), story.now)
+    assert story.view().frontends[0].requests_address == "ipc://r2"
+
+
+def test_deaths_and_drains_are_urgent_and_loads_are_not(story: Story) -> None:
+    story.report()
+    story.view()
+    story.report(waiting=1)
+    assert (story.state.is_changed, story.state.is_urgent) == (True, False)
+    story.state.apply(ProcessExited(Role.ENGINE, 0, 1, "SIGKILL", fault=False), story.now)
+    assert story.state.is_urgent
+    story.view()
+    story.state.apply(DesiredState(1, 1, draining=True, processes=[]), story.now)
+    assert story.state.is_urgent
+    assert story.view().draining
