@@ -22,6 +22,8 @@ class TokenBatch:
     stop_token_id: int | None = None
     """The token that ended the request, if one did; it is the last of `token_ids`."""
     error: str = ""
+    retry_after_seconds: int | None = None
+    """With an error: the same request may well succeed after so long."""
 
     @property
     def is_empty(self) -> bool:
@@ -37,7 +39,7 @@ class RequestStream:
     """
 
     def __init__(
-        self, request: GenerationRequest, on_abort: Callable[["RequestStream"], None]
+        self, request: GenerationRequest, on_abort: Callable[["RequestStream", FinishReason], None]
     ) -> None:
         self.request = request
         self.token_ids: list[int] = []
@@ -74,12 +76,13 @@ class RequestStream:
             self.is_finished = True
         self._arrived.set()
 
-    def fail(self, error: str) -> None:
+    def fail(self, error: str, retry_after_seconds: int | None = None) -> None:
         """End the stream with an error of our own side."""
         if not self.is_finished:
             self.is_finished = True
             self._batch.finish_reason = FinishReason.ERROR
             self._batch.error = error
+            self._batch.retry_after_seconds = retry_after_seconds
             self._arrived.set()
 
     async def next(self, timeout_seconds: float | None = None) -> TokenBatch | None:
@@ -97,8 +100,11 @@ class RequestStream:
         batch, self._batch = self._batch, TokenBatch()
         return batch
 
-    def abort(self) -> None:
-        """End the request now, in the engine too. Harmless if it has ended already."""
+    def abort(self, reason: FinishReason = FinishReason.ABORT) -> None:
+        """End the request now, in the engine too; STOP if a stop string was found.
+
+        Harmless if it has ended already.
+        """
         if not self.is_finished:
             self.is_finished = True
-            self._on_abort(self)
+            self._on_abort(self, reason)

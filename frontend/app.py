@@ -1,0 +1,74 @@
+"""The ASGI application: routes, middleware, errors."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.routing import Route
+
+from cluster.config import ClusterConfig
+from cluster.errors import ClusterError
+from cluster.telemetry.metrics import counter
+from frontend.engine_client import EngineClient
+from frontend.input_processor import InputProcessor
+from frontend.middleware import ApiKeys, ErrorBoundary, RequestCounting, ResponseHeaders
+from frontend.model_info import ModelInfo
+from frontend.openai.errors import answer_error
+from frontend.routes import generation, models, operations, tokenization
+from frontend.services import Services
+from frontend.tokenizer import Tokenizer
+from frontend.worker_threads import WorkerThreads
+
+ROUTES = [
+    Route("/v1/chat/completions", generation.create_chat_completion, methods=["POST"]),
+    Route("/v1/completions", generation.create_completion, methods=["POST"]),
+    Route("/v1/models", models.list_models),
+    Route("/v1/models/{model_id:path}", models.retrieve_model),
+    Route("/tokenize", tokenization.tokenize, methods=["POST"]),
+    Route("/detokenize", tokenization.detokenize, methods=["POST"]),
+    Route("/health", operations.health),
+    Route("/ready", operations.ready),
+    Route("/version", operations.version),
+    Route("/metrics", operations.metrics),
+    Route("/cluster", operations.cluster),
+]
+
+
+def build_app(
+    config: ClusterConfig, model: ModelInfo, tokenizer: Tokenizer, client: EngineClient
+) -> Starlette:
+    """The application that answers for `client`, which the caller starts and stops."""
+    services = Services(
+        config=config,
+        model=model,
+        tokenizer=tokenizer,
+        client=client,
+        inputs=InputProcessor(config, model, tokenizer),
+        tokenizing=WorkerThreads(config.frontend.tokenizer_threads, "tokenizing"),
+        scraping=WorkerThreads(1, "scraping"),
+    )
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            services.tokenizing.close()
+            services.scraping.close()
+
+    app = Starlette(
+        routes=ROUTES,
+        middleware=[
+            Middleware(RequestCounting, counter=counter("http_requests")),
+            Middleware(ResponseHeaders),
+            Middleware(ErrorBoundary),
+            Middleware(ApiKeys, api_keys=config.frontend.api_key),
+        ],
+        exception_handlers={ClusterError: answer_error, HTTPException: answer_error},
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False
+    app.state.services = services
+    return app

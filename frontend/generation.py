@@ -1,0 +1,111 @@
+"""The choices of one client request, running in the engines."""
+
+import asyncio
+from dataclasses import dataclass
+
+from cluster.wire.sampling import FinishReason
+from frontend.engine_client import EngineClient
+from frontend.input_processor import PreparedRequest
+from frontend.output_processor import ChoiceDelta, OutputProcessor
+from frontend.request_stream import RequestStream, TokenBatch
+from frontend.tokenizer import Tokenizer
+
+MAX_BATCHES_AHEAD = 16
+"""What is read ahead of a slow client; the streams merge what comes after."""
+
+
+@dataclass(slots=True)
+class Choice:
+    """One sequence being generated."""
+
+    stream: RequestStream
+    processor: OutputProcessor
+    is_finished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedDelta:
+    """News of one choice."""
+
+    index: int
+    delta: ChoiceDelta
+
+
+class Generation:
+    """Merges the streams of all choices, and ends each exactly once."""
+
+    def __init__(self, choices: list[Choice]) -> None:
+        self.choices = choices
+        self._queue: asyncio.Queue[tuple[int, TokenBatch]] = asyncio.Queue(MAX_BATCHES_AHEAD)
+        self._readers: list[asyncio.Task[None]] = []
+        self._num_unfinished = len(choices)
+
+    @classmethod
+    def submit(
+        cls, client: EngineClient, prepared: PreparedRequest, tokenizer: Tokenizer
+    ) -> "Generation":
+        """Send every choice to an engine. Raises what `EngineClient.submit` does, then sends none."""
+        choices: list[Choice] = []
+        try:
+            for request in prepared.requests:
+                processor = OutputProcessor(tokenizer, request.prompt_token_ids, prepared.options)
+                choices.append(Choice(client.submit(request), processor))
+        except BaseException:
+            cls(choices).abort()
+            raise
+        return cls(choices)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every choice has ended."""
+        return self._num_unfinished == 0
+
+    async def next(self, timeout_seconds: float | None = None) -> IndexedDelta | None:
+        """The next news of any choice; None if there were none in time.
+
+        Raises EngineFailed or NotServing if a choice cannot be finished.
+        """
+        while True:
+            news = await self._next_batch(timeout_seconds)
+            if news is None:
+                return None
+            index, batch = news
+            choice = self.choices[index]
+            if batch.is_empty or choice.is_finished:
+                continue
+            delta = choice.processor.process(batch)
+            if delta.finish_reason is not None:
+                # After a stop string the engine does not know yet that this is the end.
+                choice.is_finished = True
+                self._num_unfinished -= 1
+                choice.stream.abort(FinishReason.STOP)
+            return IndexedDelta(index, delta)
+
+    def abort(self) -> None:
+        """End what has not ended, in the engines too."""
+        for reader in self._readers:
+            reader.cancel()
+        for choice in self.choices:
+            choice.is_finished = True
+            choice.stream.abort()
+
+    async def _next_batch(self, timeout_seconds: float | None) -> tuple[int, TokenBatch] | None:
+        if len(self.choices) == 1:  # no queue, no second task in the way of its tokens
+            batch = await self.choices[0].stream.next(timeout_seconds)
+            return None if batch is None else (0, batch)
+        if not self._readers:
+            self._readers = [asyncio.create_task(self._read(i)) for i in range(len(self.choices))]
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                return await self._queue.get()
+        except TimeoutError:
+            return None
+
+    async def _read(self, index: int) -> None:
+        choice = self.choices[index]
+        while not choice.is_finished:
+            batch = await choice.stream.next()
+            assert batch is not None, "only a wait with a time limit ends without news"
+            await self._queue.put((index, batch))
+            if batch.finish_reason is not None:
+                return

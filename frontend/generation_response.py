@@ -1,0 +1,107 @@
+"""The HTTP answer that runs a generation, whole or as a stream."""
+
+import logging
+
+import msgspec
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from cluster.errors import ClusterError
+from frontend.disconnect import while_connected
+from frontend.engine_client import EngineClient
+from frontend.generation import Generation
+from frontend.input_processor import PreparedRequest
+from frontend.openai import sse
+from frontend.openai.answer import Answer
+from frontend.openai.errors import error_body
+from frontend.output_processor import ChoiceDelta
+from frontend.tokenizer import Tokenizer
+
+SECONDS_BETWEEN_SIGNS_OF_LIFE = 5.0
+
+logger = logging.getLogger(__name__)
+
+
+class GenerationResponse(Response):
+    """Submits, answers, and aborts what is unfinished when the client leaves or anything fails.
+
+    Errors before the first token are raised, to become an HTTP status; later ones end the stream.
+    """
+
+    def __init__(
+        self,
+        client: EngineClient,
+        tokenizer: Tokenizer,
+        prepared: PreparedRequest,
+        answer: Answer,
+        is_streamed: bool,
+        seconds_between_signs_of_life: float = SECONDS_BETWEEN_SIGNS_OF_LIFE,
+    ) -> None:
+        self._client = client
+        self._tokenizer = tokenizer
+        self._prepared = prepared
+        self._answer = answer
+        self._is_streamed = is_streamed
+        self._seconds_between_signs_of_life = seconds_between_signs_of_life
+        self._has_begun = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the generation to its end."""
+        generation = Generation.submit(self._client, self._prepared, self._tokenizer)
+        try:
+            if self._is_streamed:
+                await while_connected(receive, self._stream(generation, send))
+            else:
+                whole = await while_connected(receive, self._collect(generation))
+                body = msgspec.json.encode(whole)
+                await Response(body, media_type="application/json")(scope, receive, send)
+        finally:
+            generation.abort()
+
+    async def _collect(self, generation: Generation) -> msgspec.Struct:
+        choices = [ChoiceDelta() for _ in generation.choices]
+        while not generation.is_finished:
+            news = await generation.next()
+            assert news is not None, "only a wait with a time limit ends without news"
+            choices[news.index].extend(news.delta)
+        return self._answer.whole(generation, choices)
+
+    async def _stream(self, generation: Generation, send: Send) -> None:
+        try:
+            await self._send_chunks(generation, send)
+        except (ClientDisconnect, OSError):
+            raise
+        except Exception as error:
+            if not self._has_begun:
+                raise
+            # The status line is out: the error is an event, and no [DONE] follows it.
+            if not isinstance(error, ClusterError):
+                logger.exception("%s failed in mid-stream", self._prepared.response_id)
+            await _send(send, sse.raw_event(error_body(error)))
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send_chunks(self, generation: Generation, send: Send) -> None:
+        while not generation.is_finished:
+            news = await generation.next(self._seconds_between_signs_of_life)
+            events = (
+                [sse.event(chunk) for chunk in self._answer.chunks(generation, news)]
+                if news is not None
+                else [sse.WAITING]
+            )
+            for event in events:
+                await self._begin(send)
+                await _send(send, event)
+        last = self._answer.last_chunk(generation)
+        if last is not None:
+            await _send(send, sse.event(last))
+        await _send(send, sse.DONE)
+
+    async def _begin(self, send: Send) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            await send({"type": "http.response.start", "status": 200, "headers": sse.HEADERS})
+
+
+async def _send(send: Send, body: bytes) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": True})

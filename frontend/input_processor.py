@@ -1,0 +1,287 @@
+"""Bodies to requests: rendered, tokenized, checked against the model's limits, hashed."""
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from cluster.config import ClusterConfig
+from cluster.errors import InvalidRequest, ModelNotFound
+from cluster.wire.block_hash import hash_blocks
+from cluster.wire.ids import new_request_id
+from cluster.wire.sampling import SamplingParams
+from frontend.context_limit import ContextLimit
+from frontend.model_info import ModelInfo
+from frontend.openai.messages import template_messages
+from frontend.openai.schemas import (
+    ChatBody,
+    CompletionBody,
+    GenerationBody,
+    TokenizeChatBody,
+    TokenizeCompletionBody,
+)
+from frontend.openai.unsupported import refuse_unsupported
+from frontend.output_processor import OutputOptions
+from frontend.prompts import Prompt, read_prompts
+from frontend.request import GenerationRequest
+from frontend.sampling_resolver import SamplingResolver, requested_max_tokens
+from frontend.tokenizer import Tokenizer
+
+DEFAULT_COMPLETION_TOKENS = 16
+MAX_CHOICES = 16_384
+"""Over all prompts of one body."""
+MAX_STOP_STRINGS = 128
+MAX_CACHE_SALT_CHARACTERS = 128
+MAX_RANK = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What is known of an HTTP request beside its body."""
+
+    arrived_at: float
+    """On the monotonic clock."""
+    pinned_rank: int | None = None
+    traceparent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRequest:
+    """Everything that a client's request asks of the engines, and of the form of the answer."""
+
+    response_id: str
+    model: str
+    prompts: list[Prompt]
+    num_choices: int
+    """Per prompt; choice i of prompt p is request p × num_choices + i."""
+    requests: list[GenerationRequest]
+    options: OutputOptions
+
+    def prompt_of(self, index: int) -> Prompt:
+        """The prompt that the request at `index` continues."""
+        return self.prompts[index // self.num_choices]
+
+
+class InputProcessor:
+    """Pure but for fresh ids and seeds. Its work is heavy: run it in worker threads."""
+
+    def __init__(self, config: ClusterConfig, model: ModelInfo, tokenizer: Tokenizer) -> None:
+        self._model = model
+        self._tokenizer = tokenizer
+        self._block_size = config.engine.block_size
+        eos = dict.fromkeys(model.eos_token_ids)
+        if tokenizer.eos_token_id is not None:
+            eos[tokenizer.eos_token_id] = None
+        self._eos_token_ids = frozenset(eos)
+        seed = config.model.seed
+        seeds = random.SystemRandom() if seed is None else random.Random(seed)
+        self._sampling = SamplingResolver(model, list(eos), seeds)
+
+    def prepare_chat(
+        self, body: ChatBody, arrival: Arrival, max_request_tokens: int | None
+    ) -> PreparedRequest:
+        """The requests of a chat body. Raises RequestError naming what is wrong."""
+        sampling = self._check(body)
+        text, token_ids = self._chat_prompt(body)
+        return self._prepare(
+            "chatcmpl", body, arrival, max_request_tokens, sampling, [Prompt(text, token_ids)]
+        )
+
+    def prepare_completion(
+        self, body: CompletionBody, arrival: Arrival, max_request_tokens: int | None
+    ) -> PreparedRequest:
+        """The requests of a completion body. Raises RequestError naming what is wrong."""
+        sampling = self._check(body)
+        prompts = read_prompts(body.prompt, self._tokenizer, body.add_special_tokens is not False)
+        for prompt in prompts:
+            self._sampling.check_token_ids(prompt.token_ids, "prompt")
+        return self._prepare("cmpl", body, arrival, max_request_tokens, sampling, prompts)
+
+    def tokenize(self, body: TokenizeChatBody | TokenizeCompletionBody) -> list[int]:
+        """The tokens that the same prompt would have in a request."""
+        self.check_model(body.model)
+        if isinstance(body, TokenizeCompletionBody):
+            return self._tokenizer.encode(body.prompt, body.add_special_tokens is not False)
+        return self._chat_prompt(body)[1]
+
+    def detokenize(self, token_ids: list[int]) -> str:
+        """The text of the tokens, special ones spelled out."""
+        self._sampling.check_token_ids(token_ids, "tokens")
+        return self._tokenizer.decode(token_ids, skip_special_tokens=False)
+
+    def check_model(self, name: str | None) -> None:
+        """Raises ModelNotFound if another model is asked for."""
+        if name is not None and name != self._model.name:
+            raise ModelNotFound(f"The model `{name}` does not exist.", "model")
+
+    def _chat_prompt(self, body: ChatBody) -> tuple[str, list[int]]:
+        """The rendered text of a conversation, and its tokens."""
+        template = self._tokenizer.chat_template
+        if template is None:
+            raise InvalidRequest("this model has no chat template; use /v1/completions", "messages")
+        if body.chat_template is not None:
+            raise InvalidRequest("templates are not taken from requests", "chat_template")
+        continues = bool(body.continue_final_message)
+        if continues and body.add_generation_prompt:
+            raise InvalidRequest(
+                "continue_final_message and add_generation_prompt exclude each other",
+                "continue_final_message",
+            )
+        text = template.render(
+            template_messages(body.messages),
+            add_generation_prompt=not continues and body.add_generation_prompt is not False,
+            continue_final_message=continues,
+            tools=body.tools or None,
+            variables=_template_variables(body),
+        )
+        return text, self._tokenizer.encode(text, bool(body.add_special_tokens))
+
+    def _check(self, body: GenerationBody) -> SamplingParams:
+        """What can be known before the prompt is tokenized, the cheapest first."""
+        self.check_model(body.model)
+        refuse_unsupported(body)
+        if body.stream_options is not None and not body.stream:
+            raise InvalidRequest("stream_options needs stream to be true", "stream_options")
+        _check_cache_salt(body.cache_salt)
+        return self._sampling.resolve(body)
+
+    def _prepare(
+        self,
+        kind: str,
+        body: GenerationBody,
+        arrival: Arrival,
+        max_request_tokens: int | None,
+        sampling: SamplingParams,
+        prompts: list[Prompt],
+    ) -> PreparedRequest:
+        num_choices = _num_choices(body, len(prompts))
+        limit = ContextLimit.of(self._model.max_model_len, max_request_tokens)
+        asked, _ = requested_max_tokens(body)
+        options = self._options(body, is_prompt_only=asked == 0)
+        sampling = msgspec.structs.replace(sampling, bad_words=self._bad_words(body))
+        prompts = [self._truncate(prompt, body, limit) for prompt in prompts]
+        response_id = new_request_id(kind)
+        requests: list[GenerationRequest] = []
+        for prompt in prompts:
+            sampling = self._fit(sampling, prompt, body, limit)
+            hashes = hash_blocks(prompt.token_ids, self._block_size, body.cache_salt or "")
+            for choice in range(num_choices):
+                requests.append(
+                    GenerationRequest(
+                        request_id=f"{response_id}-{len(requests)}",
+                        prompt_token_ids=prompt.token_ids,
+                        block_hashes=hashes,
+                        sampling=msgspec.structs.replace(sampling, choice=choice),
+                        arrived_at=arrival.arrived_at,
+                        priority=body.priority or 0,
+                        cache_salt=body.cache_salt or "",
+                        pinned_rank=_pinned_rank(body, arrival),
+                        traceparent=arrival.traceparent,
+                    )
+                )
+        return PreparedRequest(
+            response_id, self._model.name, prompts, num_choices, requests, options
+        )
+
+    def _options(self, body: GenerationBody, is_prompt_only: bool) -> OutputOptions:
+        return OutputOptions(
+            stops=_stop_strings(body),
+            include_stop_in_text=bool(body.include_stop_str_in_output),
+            skip_special_tokens=body.skip_special_tokens is not False,
+            min_tokens=body.min_tokens or 0,
+            silent_stop_ids=frozenset() if body.ignore_eos else self._eos_token_ids,
+            is_prompt_only=is_prompt_only,
+        )
+
+    def _bad_words(self, body: GenerationBody) -> list[list[int]]:
+        """Each word's tokens at the start of a text and, if they differ, after a space (as vLLM does)."""
+        sequences: list[list[int]] = []
+        for word in body.bad_words or []:
+            bare = self._tokenizer.encode(word.lstrip(), add_special_tokens=False)
+            if not bare:
+                raise InvalidRequest("bad_words must not contain an empty word", "bad_words")
+            spaced = self._tokenizer.encode(" " + word.lstrip(), add_special_tokens=False)
+            sequences.append(bare)
+            if len(spaced) == len(bare) and spaced[0] != bare[0]:
+                sequences.append(spaced)
+        return sequences
+
+    def _truncate(self, prompt: Prompt, body: GenerationBody, limit: ContextLimit) -> Prompt:
+        keep = body.truncate_prompt_tokens
+        if keep is None:
+            return prompt
+        if keep == -1:
+            asked, _ = requested_max_tokens(body)
+            keep = limit.num_tokens - max(asked or 1, 1)
+        if not 1 <= keep <= self._model.max_model_len:
+            raise InvalidRequest(
+                f"truncate_prompt_tokens must be -1, or between 1 and {self._model.max_model_len}",
+                "truncate_prompt_tokens",
+            )
+        if keep >= len(prompt.token_ids):
+            return prompt
+        return Prompt(None, prompt.token_ids[-keep:])
+
+    def _fit(
+        self, sampling: SamplingParams, prompt: Prompt, body: GenerationBody, limit: ContextLimit
+    ) -> SamplingParams:
+        asked, _ = requested_max_tokens(body)
+        is_chat = isinstance(body, ChatBody)
+        default = self._model.defaults.max_new_tokens if is_chat else DEFAULT_COMPLETION_TOKENS
+        max_tokens = limit.max_tokens(
+            len(prompt.token_ids),
+            # An engine makes one token at least; `is_prompt_only` drops it.
+            max(asked, 1) if asked is not None else None,
+            default,
+            "messages" if is_chat else "prompt",
+        )
+        if sampling.min_tokens > max_tokens:
+            raise InvalidRequest(
+                f"min_tokens must be at most max_tokens ({max_tokens}), not {sampling.min_tokens}",
+                "min_tokens",
+            )
+        return msgspec.structs.replace(sampling, max_tokens=max_tokens)
+
+
+def _template_variables(body: ChatBody) -> dict[str, Any]:
+    named = {"documents": body.documents, "reasoning_effort": body.reasoning_effort}
+    given = {name: value for name, value in named.items() if value is not None}
+    return given | (body.chat_template_kwargs or {})
+
+
+def _num_choices(body: GenerationBody, num_prompts: int) -> int:
+    num_choices = 1 if body.n is None else body.n
+    if num_choices < 1 or num_choices * num_prompts > MAX_CHOICES:
+        raise InvalidRequest(
+            f"n must be at least 1, and at most {MAX_CHOICES} over all prompts, not {num_choices}",
+            "n",
+        )
+    return num_choices
+
+
+def _stop_strings(body: GenerationBody) -> list[str]:
+    stops = [body.stop] if isinstance(body.stop, str) else body.stop or []
+    if len(stops) > MAX_STOP_STRINGS:
+        raise InvalidRequest(f"stop may hold at most {MAX_STOP_STRINGS} strings", "stop")
+    if "" in stops:
+        raise InvalidRequest("stop must not contain an empty string", "stop")
+    return stops
+
+
+def _check_cache_salt(salt: str | None) -> None:
+    if salt is None:
+        return
+    if not 1 <= len(salt) <= MAX_CACHE_SALT_CHARACTERS:
+        raise InvalidRequest(
+            f"cache_salt must have 1 to {MAX_CACHE_SALT_CHARACTERS} characters", "cache_salt"
+        )
+    if set(salt) & set("@/\\\0"):
+        raise InvalidRequest("cache_salt must not contain @, /, \\ or NUL", "cache_salt")
+
+
+def _pinned_rank(body: GenerationBody, arrival: Arrival) -> int | None:
+    rank = arrival.pinned_rank if body.data_parallel_rank is None else body.data_parallel_rank
+    if rank is not None and not 0 <= rank <= MAX_RANK:
+        raise InvalidRequest(f"data_parallel_rank: there is no engine {rank}", "data_parallel_rank")
+    return rank

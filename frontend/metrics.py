@@ -1,0 +1,95 @@
+"""What clients got, measured where they get it."""
+
+from cluster.telemetry.metrics import counter, gauge, histogram
+from cluster.wire.sampling import FinishReason
+
+
+class FrontendMetrics:
+    """The metrics that a frontend owns, with the labels of its cluster filled in."""
+
+    def __init__(self, model_name: str, frontend_index: int) -> None:
+        self._model_name = model_name
+        self._frontend = str(frontend_index)
+        self._prompt_tokens = counter("prompt_tokens")
+        self._generation_tokens = counter("generation_tokens")
+        self._finished = counter("request_success")
+        self._time_to_first_token = histogram("time_to_first_token_seconds")
+        self._inter_token_latency = histogram("inter_token_latency_seconds")
+        self._time_per_output_token = histogram("request_time_per_output_token_seconds")
+        self._end_to_end = histogram("e2e_request_latency_seconds")
+        self._prompt_length = histogram("request_prompt_tokens")
+        self._generation_length = histogram("request_generation_tokens")
+        self._migrations = counter("request_migrations")
+        self._migration_gap = histogram("migration_gap_seconds")
+        self._decisions = counter("routing_decisions")
+        self._cost = histogram("routing_cost_seconds")
+        self._snapshot_age = gauge("snapshot_age_seconds")
+        self._unacknowledged = gauge("unacknowledged_dispatches")
+        self._queue_depth = gauge("admission_queue_depth").labels(self._frontend)
+        self._rejections = counter("admission_rejections")
+        self._bad_frames = counter("wire_bad_frames").labels(f"frontend-{frontend_index}")
+        self._loop_lag = gauge("event_loop_lag_seconds").labels(self._frontend)
+
+    def first_token(self, rank: int, seconds: float, prompt_tokens: int) -> None:
+        """A request got its first token so long after its arrival."""
+        labels = (self._model_name, str(rank))
+        self._time_to_first_token.labels(*labels).observe(seconds)
+        self._prompt_tokens.labels(*labels).inc(prompt_tokens)
+
+    def tokens(self, rank: int, count: int) -> None:
+        """Fresh output tokens have arrived."""
+        self._generation_tokens.labels(self._model_name, str(rank)).inc(count)
+
+    def next_tokens(self, rank: int, seconds: float) -> None:
+        """So much time lay between two outputs of one request."""
+        self._inter_token_latency.labels(self._model_name, str(rank)).observe(seconds)
+
+    def ended(
+        self,
+        rank: int | None,
+        reason: FinishReason,
+        seconds: float,
+        prompt_tokens: int,
+        output_tokens: int,
+        decode_seconds: float,
+    ) -> None:
+        """A request ended; `rank` is the engine that had it last."""
+        labels = (self._model_name, "none" if rank is None else str(rank))
+        self._finished.labels(*labels, reason.label).inc()
+        self._end_to_end.labels(*labels).observe(seconds)
+        self._prompt_length.labels(*labels).observe(prompt_tokens)
+        self._generation_length.labels(*labels).observe(output_tokens)
+        if output_tokens > 1:
+            mean = decode_seconds / (output_tokens - 1)
+            self._time_per_output_token.labels(*labels).observe(mean)
+
+    def moved(self, cause: str) -> None:
+        """A request has to go on in another engine."""
+        self._migrations.labels(cause).inc()
+
+    def resumed(self, gap_seconds: float) -> None:
+        """A moved request got its next token so long after its last."""
+        self._migration_gap.observe(gap_seconds)
+
+    def routed(self, rank: int, policy: str, cost_seconds: float) -> None:
+        """A request was sent to an engine."""
+        self._decisions.labels(str(rank), policy).inc()
+        self._cost.observe(cost_seconds)
+
+    def refused(self, reason: str) -> None:
+        """A request was refused."""
+        self._rejections.labels(reason).inc()
+
+    def bad_frame(self) -> None:
+        """A frame was no message."""
+        self._bad_frames.inc()
+
+    def engine_known(self, rank: int, age_seconds: float, unacknowledged: int) -> None:
+        """How old the newest report of an engine is, and what it does not count yet."""
+        self._snapshot_age.labels(self._frontend, str(rank)).set(age_seconds)
+        self._unacknowledged.labels(self._frontend, str(rank)).set(unacknowledged)
+
+    def loop_state(self, queued: int, lag_seconds: float) -> None:
+        """How many requests wait here, and how late the event loop is."""
+        self._queue_depth.set(queued)
+        self._loop_lag.set(lag_seconds)

@@ -1,0 +1,152 @@
+"""What every request passes through, in plain ASGI: nothing here touches a stream's chunks."""
+
+import hmac
+import logging
+import secrets
+from collections.abc import Sequence
+
+from prometheus_client import Counter
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cluster.errors import Unauthorized
+from frontend.openai.errors import error_response
+
+OPEN_PATHS = frozenset({"/health", "/ready", "/version", "/metrics"})
+REQUEST_ID_HEADER = "x-request-id"
+MAX_REQUEST_ID_CHARACTERS = 128
+CLIENT_LEFT_STATUS = 499
+
+logger = logging.getLogger(__name__)
+
+
+class RequestCounting:
+    """Counts answers by method, route and class of status."""
+
+    def __init__(self, app: ASGIApp, counter: Counter) -> None:
+        self._app = app
+        self._counter = counter
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status = CLIENT_LEFT_STATUS
+
+        async def watch(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watch)
+        finally:
+            # Paths and methods that are not ours share one label each: clients make them up.
+            handler = getattr(scope.get("route"), "path", "none")
+            method = (
+                scope["method"]
+                if scope["method"] in ("GET", "HEAD", "POST", "OPTIONS")
+                else "other"
+            )
+            self._counter.labels(method, handler, f"{status // 100}xx").inc()
+
+
+class ResponseHeaders:
+    """Echoes `X-Request-Id`, cut to a sane length, and opens every answer to browsers."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on; answer preflights, which carry no key, here."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        request_id = headers.get(REQUEST_ID_HEADER, "")[:MAX_REQUEST_ID_CHARACTERS]
+        if not request_id.isprintable() or not request_id:
+            request_id = f"req-{secrets.token_hex(12)}"
+
+        async def add_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                answered = MutableHeaders(scope=message)
+                answered[REQUEST_ID_HEADER] = request_id
+                if "origin" in headers:
+                    answered["access-control-allow-origin"] = "*"
+                    answered["access-control-expose-headers"] = REQUEST_ID_HEADER
+            await send(message)
+
+        if scope["method"] == "OPTIONS" and "origin" in headers:
+            await _preflight_answer(headers)(scope, receive, add_headers)
+        else:
+            await self._app(scope, receive, add_headers)
+
+
+def _preflight_answer(headers: Headers) -> Response:
+    return Response(
+        status_code=204,
+        headers={
+            "access-control-allow-methods": "GET, POST, OPTIONS",
+            "access-control-allow-headers": headers.get("access-control-request-headers", "*"),
+            "access-control-max-age": "600",
+        },
+    )
+
+
+class ErrorBoundary:
+    """Turns whatever nobody expected into a 500 that tells nothing of our insides."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        has_begun = False
+
+        async def watch(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = has_begun or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watch)
+        except ClientDisconnect:
+            logger.debug("a client left %s", scope["path"])
+        except Exception as error:
+            logger.exception("%s %s failed", scope.get("method"), scope.get("path"))
+            if scope["type"] != "http":
+                raise
+            if not has_begun:
+                await error_response(error)(scope, receive, send)
+
+
+class ApiKeys:
+    """Lets only requests with a known key through, but for probes. Without keys, all are welcome."""
+
+    def __init__(self, app: ASGIApp, api_keys: Sequence[str]) -> None:
+        self._app = app
+        self._api_keys = [key.encode() for key in api_keys]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or answer 401."""
+        is_open = scope["type"] != "http" or scope["path"] in OPEN_PATHS or not self._api_keys
+        if is_open or self._is_known(Headers(scope=scope).get("authorization", "")):
+            await self._app(scope, receive, send)
+            return
+        error = Unauthorized(
+            "The API key is missing or not known; send `Authorization: Bearer KEY`."
+        )
+        await error_response(error)(scope, receive, send)
+
+    def _is_known(self, authorization: str) -> bool:
+        scheme, _, key = authorization.partition(" ")
+        if scheme.lower() != "bearer":
+            return False
+        given = key.strip().encode("latin-1", "replace")
+        # All are compared, so that the time tells nothing about which came near.
+        matches = [hmac.compare_digest(given, known) for known in self._api_keys]
+        return any(matches)

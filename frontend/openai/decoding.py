@@ -1,0 +1,72 @@
+"""JSON bodies to structs, with errors that name the field."""
+
+import json
+import re
+from typing import Any, TypeVar
+
+import msgspec
+
+from cluster.errors import InvalidRequest
+
+Body = TypeVar("Body")
+
+_MAYBE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_PATH = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
+_MISSING = re.compile(r"^Object missing required field `(?P<field>[^`]*)`$")
+
+
+def decode_body(data: bytes, body_type: type[Body]) -> Body:
+    """The body in `data`; lone surrogates become U+FFFD. Raises InvalidRequest naming the field."""
+    try:
+        return _decode(data, body_type)
+    except msgspec.ValidationError as error:
+        raise _wrong_field(str(error)) from error
+    except msgspec.DecodeError as error:
+        raise InvalidRequest(f"the body is not valid JSON: {error}") from error
+    except RecursionError as error:
+        raise InvalidRequest("the body is nested too deeply") from error
+
+
+def convert_body(fields: dict[str, Any], body_type: type[Body]) -> Body:
+    """The body that decoded JSON fields make up. Raises InvalidRequest naming the field."""
+    try:
+        return msgspec.convert(fields, body_type)
+    except msgspec.ValidationError as error:
+        raise _wrong_field(str(error)) from error
+
+
+def _decode(data: bytes, body_type: type[Body]) -> Body:
+    try:
+        return msgspec.json.decode(data, type=body_type)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        if not _MAYBE_SURROGATE.search(data):
+            raise
+        return msgspec.json.decode(_without_lone_surrogates(data), type=body_type)
+
+
+def _without_lone_surrogates(data: bytes) -> bytes:
+    """The same JSON, with each `\\ud83d` that is half a character replaced.
+
+    msgspec refuses such escapes; the standard library takes them and joins the pairs.
+    """
+    try:
+        text = json.dumps(json.loads(data), ensure_ascii=False)
+    except ValueError as error:
+        raise msgspec.DecodeError(str(error)) from error
+    return _LONE_SURROGATE.sub("\ufffd", text).encode()
+
+
+def _wrong_field(words: str) -> InvalidRequest:
+    found = _PATH.search(words)
+    path = found["path"] if found else ""
+    if found:
+        words = words[: found.start()]
+    missing = _MISSING.match(words)
+    if missing:
+        path = f"{path}.{missing['field']}" if path else missing["field"]
+        return InvalidRequest(f"{path} is required", path)
+    words = words[:1].lower() + words[1:]
+    return InvalidRequest(f"{path}: {words}" if path else f"the body: {words}", path or None)

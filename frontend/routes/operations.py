@@ -1,0 +1,64 @@
+"""GET /health, /ready, /version, /metrics and /cluster: for probes, dashboards and operators."""
+
+import importlib.metadata
+import os
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from cluster.telemetry.metrics import CONTENT_TYPE, DIRECTORY_VARIABLE, render_metrics
+from frontend.routes.json_response import json_response
+from frontend.services import Services, services_of
+
+RETRY_AFTER_SECONDS = 1
+VERSION = importlib.metadata.version("quadriga")
+
+
+async def health(request: Request) -> Response:
+    """Whether this server is alive: 503 only while it is leaving; engines that died come back."""
+    services = services_of(request)
+    state = _state(services)
+    return json_response(
+        {
+            "status": state,
+            "ready_engines": services.client.num_ready_engines,
+            "engines": services.config.engine.data_parallel_size,
+        },
+        503 if state == "draining" else 200,
+    )
+
+
+async def ready(request: Request) -> Response:
+    """Whether a new request would be served: 200 as soon as one engine is ready."""
+    state = _state(services_of(request))
+    if state in ("draining", "unavailable"):
+        return json_response({"status": state}, 503, {"Retry-After": str(RETRY_AFTER_SECONDS)})
+    return json_response({"status": "ready"})
+
+
+async def version(_: Request) -> Response:
+    """The version of this server."""
+    return json_response({"version": VERSION})
+
+
+async def metrics(request: Request) -> Response:
+    """The metrics of the whole cluster, in the Prometheus text format."""
+    services = services_of(request)
+    text = await services.scraping.run(render_metrics, os.environ[DIRECTORY_VARIABLE])
+    return Response(text, media_type=CONTENT_TYPE)
+
+
+async def cluster(request: Request) -> Response:
+    """The state of every process, as this frontend sees it."""
+    return json_response(services_of(request).client.describe())
+
+
+def _state(services: Services) -> str:
+    client = services.client
+    if client.is_draining:
+        return "draining"
+    if client.num_ready_engines == 0:
+        return "unavailable"
+    if client.num_ready_engines < services.config.engine.data_parallel_size:
+        return "degraded"
+    return "ok"

@@ -1,0 +1,138 @@
+import pytest
+
+from cluster.wire.messages import (
+    PROTOCOL_VERSION,
+    ClusterView,
+    EngineEntry,
+    EngineHello,
+    EnginePhase,
+    EngineState,
+    FrontendEntry,
+    LoadReport,
+)
+from frontend.cluster_view import EngineDeath, LiveView
+
+
+def hello(rank: int = 0, incarnation: int = 1) -> EngineHello:
+    return EngineHello(PROTOCOL_VERSION, rank, incarnation, "model", 1024, 16, 100, 8, "seed")
+
+
+def entry(state: EngineState, rank: int = 0, incarnation: int = 1, age: float = 0.0) -> EngineEntry:
+    report = LoadReport(rank, incarnation, 1, EnginePhase.READY, waiting=3)
+    return EngineEntry(rank, incarnation, state, "SIGKILL", False, report, age)
+
+
+def cluster(*engines: EngineEntry, draining: bool = False) -> ClusterView:
+    frontends = [FrontendEntry(0, 1, True), FrontendEntry(1, 1, True), FrontendEntry(2, 1, False)]
+    return ClusterView(1, 1, draining, list(engines), frontends)
+
+
+@pytest.fixture
+def view() -> LiveView:
+    live = LiveView(frontend=(0, 1), suspect_after_seconds=1.0, now=0.0)
+    live.welcome(hello())
+    return live
+
+
+def ranks(view: LiveView, now: float) -> list[int]:
+    return [load.rank for load in view.routing_view(now).loads]
+
+
+def test_an_engine_that_said_hello_may_be_chosen(view: LiveView) -> None:
+    assert ranks(view, 0.0) == [0]
+
+
+@pytest.mark.parametrize("state", [EngineState.SUSPECT, EngineState.DRAINING])
+def test_a_suspect_or_draining_engine_gets_nothing_new(view: LiveView, state: EngineState) -> None:
+    assert view.apply(cluster(entry(state)), 0.1) == []
+    assert ranks(view, 0.1) == []
+    view.apply(cluster(entry(EngineState.READY)), 0.2)
+    assert ranks(view, 0.2) == [0]
+
+
+def test_a_death_is_told_once_and_believed_for_good(view: LiveView) -> None:
+    dead = cluster(entry(EngineState.DEAD))
+    assert view.apply(dead, 0.1) == [EngineDeath(0, 1, "SIGKILL", False)]
+    assert view.apply(dead, 0.2) == []
+    assert not view.is_current(0, 1)
+    assert view.welcome(hello()) is None
+    assert not view.is_current(0, 1)
+
+
+def test_a_new_incarnation_takes_the_place_of_the_dead(view: LiveView) -> None:
+    view.apply(cluster(entry(EngineState.DEAD)), 0.1)
+    assert view.welcome(hello(incarnation=2)) is None
+    assert view.is_current(0, 2)
+
+
+def test_a_hello_of_a_newer_incarnation_is_the_death_of_the_older(view: LiveView) -> None:
+    death = view.welcome(hello(incarnation=2))
+    assert death is not None
+    assert (death.rank, death.incarnation) == (0, 1)
+    assert view.welcome(hello(incarnation=1)) is None
+    assert view.is_current(0, 2)
+
+
+def test_a_second_hello_means_that_our_requests_are_lost_there(view: LiveView) -> None:
+    death = view.welcome(hello())
+    assert death is not None
+    assert death.incarnation == 1
+    assert view.is_current(0, 1)
+
+
+def test_a_view_that_knows_a_newer_incarnation_ends_the_older(view: LiveView) -> None:
+    deaths = view.apply(cluster(entry(EngineState.STARTING, incarnation=2)), 0.1)
+    assert [death.incarnation for death in deaths] == [1]
+
+
+def test_a_view_that_is_behind_changes_nothing(view: LiveView) -> None:
+    view.welcome(hello(incarnation=2))
+    assert view.apply(cluster(entry(EngineState.DEAD, incarnation=1)), 0.1) == []
+    assert view.is_current(0, 2)
+
+
+def test_a_new_coordinator_that_knows_nobody_yet_takes_nobody_away(view: LiveView) -> None:
+    assert view.apply(cluster(), 0.1) == []
+    assert ranks(view, 0.1) == [0]
+
+
+def test_reports_of_a_view_are_as_old_as_it_says(view: LiveView) -> None:
+    view.apply(cluster(entry(EngineState.READY, age=0.25)), 1.0)
+    load = view.routing_view(1.0).loads[0]
+    assert load.report_age_seconds == pytest.approx(0.25)
+    assert load.report is not None
+    assert load.report.waiting == 3
+
+
+def test_only_living_frontends_are_counted(view: LiveView) -> None:
+    view.apply(cluster(entry(EngineState.READY)), 0.1)
+    assert view.routing_view(0.1).num_frontends == 2
+
+
+def test_a_closed_connection_is_suspect_and_no_death_while_the_coordinator_watches(
+    view: LiveView,
+) -> None:
+    view.set_reachable(0, False, 0.1)
+    view.apply(cluster(entry(EngineState.READY)), 5.0)
+    assert view.expire(5.1) == []
+    assert ranks(view, 5.1) == []
+    view.set_reachable(0, True, 5.2)
+    assert ranks(view, 5.2) == [0]
+
+
+def test_without_a_coordinator_a_closed_connection_and_silence_are_a_death(view: LiveView) -> None:
+    view.apply(cluster(entry(EngineState.READY)), 0.0)
+    view.set_reachable(0, False, 2.0)
+    assert view.expire(2.9) == []
+    assert view.expire(3.1) == [EngineDeath(0, 1, "connection lost", False)]
+
+
+def test_without_a_coordinator_an_idle_engine_still_gets_work(view: LiveView) -> None:
+    assert ranks(view, 100.0) == [0]
+    view.books[0].dispatch("r", 10)
+    assert ranks(view, 100.0) == []  # it owes us outputs, and none come
+
+
+def test_the_views_word_on_draining_is_kept(view: LiveView) -> None:
+    view.apply(cluster(draining=True), 0.1)
+    assert view.is_draining

@@ -1,0 +1,104 @@
+"""Bodies to requests, without HTTP."""
+
+import msgspec
+import pytest
+
+from cluster.config import ClusterConfig, EngineConfig
+from cluster.errors import InvalidRequest, RequestError
+from cluster.wire.block_hash import hash_blocks
+from frontend.input_processor import Arrival, InputProcessor
+from frontend.model_info import GenerationDefaults
+from frontend.openai.decoding import decode_body
+from frontend.openai.schemas import ChatBody, ChatMessage, CompletionBody
+from frontend.request import GenerationRequest
+from frontend.tokenizer import Tokenizer
+from tests.support.frontend_app import MODEL, encode
+from tests.support.tiny_tokenizer import byte_level_backend, tiny_tokenizer
+
+CONFIG = ClusterConfig(engine=EngineConfig(block_size=4))
+RECOMMENDED = GenerationDefaults(
+    temperature=0.2, top_k=5, top_p=0.9, min_p=0.1, repetition_penalty=1.1, max_new_tokens=9
+)
+
+
+def completion(body: CompletionBody, processor: InputProcessor | None = None) -> GenerationRequest:
+    processor = processor or InputProcessor(CONFIG, MODEL, tiny_tokenizer())
+    return processor.prepare_completion(body, Arrival(1.5, traceparent="00-ab"), None).requests[0]
+
+
+def test_a_request_carries_hashes_of_its_full_blocks_salted_if_so_asked() -> None:
+    prompt = list(range(4, 14))
+    assert completion(CompletionBody(prompt=prompt)).block_hashes == hash_blocks(prompt, 4)
+    salted = completion(CompletionBody(prompt=prompt, cache_salt="tenant"))
+    assert salted.block_hashes == hash_blocks(prompt, 4, "tenant")
+    assert salted.cache_salt == "tenant"
+
+
+def test_a_request_carries_when_it_arrived_its_priority_and_its_trace() -> None:
+    request = completion(CompletionBody(prompt="Hi", priority=-3))
+    assert (request.arrived_at, request.priority, request.traceparent) == (1.5, -3, "00-ab")
+
+
+def test_sampling_is_the_clients_word_then_the_models_then_openais() -> None:
+    plain = completion(CompletionBody(prompt="Hi")).sampling
+    assert (plain.temperature, plain.top_k, plain.top_p, plain.min_p) == (1.0, 0, 1.0, 0.0)
+    model = msgspec.structs.replace(MODEL, defaults=RECOMMENDED)
+    processor = InputProcessor(CONFIG, model, tiny_tokenizer())
+    recommended = completion(CompletionBody(prompt="Hi"), processor).sampling
+    assert (recommended.temperature, recommended.top_k, recommended.top_p) == (0.2, 5, 0.9)
+    assert (recommended.min_p, recommended.repetition_penalty) == (0.1, 1.1)
+    asked = completion(CompletionBody(prompt="Hi", temperature=0, top_k=-1), processor).sampling
+    assert (asked.temperature, asked.top_k) == (0.0, 0)
+
+
+def test_the_models_own_length_limits_chats_that_name_none() -> None:
+    model = msgspec.structs.replace(MODEL, defaults=RECOMMENDED)
+    processor = InputProcessor(CONFIG, model, tiny_tokenizer())
+    chat = ChatBody(messages=[ChatMessage(role="user", content="Hi")])
+    assert processor.prepare_chat(chat, Arrival(0), None).requests[0].sampling.max_tokens == 9
+    chat.max_tokens = 20
+    assert processor.prepare_chat(chat, Arrival(0), None).requests[0].sampling.max_tokens == 20
+
+
+@pytest.mark.parametrize("temperature", [0, 1e-9])
+def test_temperatures_next_to_nothing_are_greedy(temperature: float) -> None:
+    body = CompletionBody(prompt="Hi", temperature=temperature)
+    assert completion(body).sampling.temperature == 0.0
+
+
+def test_ends_of_the_generation_configuration_and_the_tokenizer_both_stop() -> None:
+    model = msgspec.structs.replace(MODEL, eos_token_ids=(1,))
+    processor = InputProcessor(CONFIG, model, tiny_tokenizer())
+    body = CompletionBody(prompt="Hi", stop_token_ids=[9, 2])
+    assert completion(body, processor).sampling.stop_token_ids == [1, 2, 9]
+
+
+def test_bad_words_are_banned_at_the_start_of_a_text_and_after_a_space() -> None:
+    sampling = completion(CompletionBody(prompt="Hi", bad_words=["dog"])).sampling
+    assert encode("dog") in sampling.bad_words
+    spaced = encode(" dog")
+    assert (spaced in sampling.bad_words) == (len(spaced) == len(encode("dog")))
+
+
+def test_a_seed_is_kept_inside_63_bits() -> None:
+    assert completion(CompletionBody(prompt="Hi", seed=-1)).sampling.seed == 2**63 - 1
+    assert 0 <= completion(CompletionBody(prompt="Hi")).sampling.seed < 2**63
+
+
+def test_a_model_without_a_template_says_so() -> None:
+    processor = InputProcessor(CONFIG, MODEL, Tokenizer(byte_level_backend()))
+    chat = ChatBody(messages=[ChatMessage(role="user", content="Hi")])
+    with pytest.raises(InvalidRequest, match="no chat template"):
+        processor.prepare_chat(chat, Arrival(0), None)
+
+
+def test_broken_tool_arguments_name_the_call() -> None:
+    body = decode_body(
+        b'{"messages":[{"role":"assistant","content":null,"tool_calls":'
+        b'[{"function":{"name":"f","arguments":"{"}}]}]}',
+        ChatBody,
+    )
+    processor = InputProcessor(CONFIG, MODEL, tiny_tokenizer())
+    with pytest.raises(RequestError) as caught:
+        processor.prepare_chat(body, Arrival(0), None)
+    assert caught.value.param == "messages[0].tool_calls[0].function.arguments"

@@ -1,0 +1,54 @@
+"""What transformers itself says: greedy answers, and how near a tie a difference is."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import transformers
+
+
+class Difference(NamedTuple):
+    """Where an answer first leaves the reference."""
+
+    position: int
+    ours: int
+    theirs: int
+    logit_gap: float
+    """By how much the reference prefers its token to ours there."""
+
+
+class ReferenceModel:
+    """The model in float32, through `generate`, one prompt at a time."""
+
+    def __init__(self, directory: Path) -> None:
+        self._model: Any = transformers.AutoModelForCausalLM.from_pretrained(
+            directory, dtype=torch.float32
+        ).eval()
+        self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(directory)
+
+    def generate(self, prompt: list[int], max_tokens: int) -> list[int]:
+        """Greedy answer of exactly `max_tokens` tokens, end-of-text tokens taken as any other."""
+        input_ids = torch.tensor([prompt])
+        answer = self._model.generate(
+            input_ids,
+            attention_mask=torch.ones_like(input_ids),
+            max_new_tokens=max_tokens,
+            min_new_tokens=None,
+            do_sample=False,
+            eos_token_id=None,
+            pad_token_id=0,
+        )
+        return [int(token_id) for token_id in answer[0, len(prompt) :]]
+
+    def difference(
+        self, prompt: list[int], ours: list[int], theirs: list[int]
+    ) -> Difference | None:
+        """The first difference of two answers; None if they are equal."""
+        pairs = zip(ours, theirs, strict=True)
+        position = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
+        if position is None:
+            return None
+        with torch.inference_mode():
+            logits = self._model(torch.tensor([prompt + theirs[:position]])).logits[0, -1]
+        gap = float(logits[theirs[position]] - logits[ours[position]])
+        return Difference(position, ours[position], theirs[position], gap)
