@@ -19,7 +19,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A group of settings: one table of the TOML file, one heading of `launch --help`."""
 
 
-class ModelConfig(Section):
+class ModelConfig(Section, frozen=True, kw_only=True):
     """Model."""
 
     model: Annotated[
@@ -39,11 +39,13 @@ class ModelConfig(Section):
         Meta(description="Longest prompt plus answer, in tokens. Default: the model's own."),
     ] = None
     seed: Annotated[
-        int, Meta(description="Seed from which requests without one are given theirs.", ge=0)
-    ] = 0
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="Seed from which requests without one get theirs, in the order of their "
+             "arrival at each frontend. Default: chance."),
+    ] = None  # fmt: skip
 
 
-class EngineConfig(Section):
+class EngineConfig(Section, frozen=True, kw_only=True):
     """Engines."""
 
     data_parallel_size: Annotated[
@@ -62,9 +64,7 @@ class EngineConfig(Section):
         Annotated[int, Meta(ge=1)] | None,
         Meta(description="CPU threads of an engine. Default: its share of the cores."),
     ] = None
-    block_size: Annotated[
-        int, Meta(description="Tokens in a KV cache block.", ge=1, le=256)
-    ] = 16
+    block_size: Annotated[int, Meta(description="Tokens in a KV cache block.", ge=1, le=256)] = 16
     kv_cache_memory: Annotated[
         str | None,
         Meta(description="KV cache of an engine on the CPU: bytes, or 512MiB, 4GiB … "
@@ -105,7 +105,7 @@ class EngineConfig(Section):
     ] = False
 
 
-class FrontendConfig(Section):
+class FrontendConfig(Section, frozen=True, kw_only=True):
     """HTTP and routing."""
 
     host: Annotated[str, Meta(description="Address to listen on.")] = "127.0.0.1"
@@ -140,9 +140,9 @@ class FrontendConfig(Section):
         Meta(description="Seconds an idle connection stays open; keep it above the balancer's.",
              gt=0),
     ] = 75.0  # fmt: skip
-    max_body_bytes: Annotated[
-        int, Meta(description="Largest request body.", ge=1024)
-    ] = 16 * 1024 * 1024
+    max_body_bytes: Annotated[int, Meta(description="Largest request body.", ge=1024)] = (
+        16 * 1024 * 1024
+    )
     tokenizer_threads: Annotated[
         int, Meta(description="Threads that tokenize, in each frontend.", ge=1, le=64)
     ] = 2
@@ -151,7 +151,7 @@ class FrontendConfig(Section):
     ] = None
 
 
-class CoordinatorConfig(Section):
+class CoordinatorConfig(Section, frozen=True, kw_only=True):
     """Health."""
 
     publish_interval: Annotated[
@@ -169,7 +169,7 @@ class CoordinatorConfig(Section):
     ] = 3.0  # fmt: skip
 
 
-class LaunchConfig(Section):
+class LaunchConfig(Section, frozen=True, kw_only=True):
     """Supervision."""
 
     startup_timeout: Annotated[
@@ -185,10 +185,9 @@ class LaunchConfig(Section):
         float, Meta(description="Seconds over which restarts are counted.", gt=0)
     ] = 60.0
     cluster_id: Annotated[
-        str | None,
-        Meta(description="Name of this cluster for `cluster status`. Default: a fresh one.",
-             pattern=r"^[A-Za-z0-9_.-]{1,32}$"),
-    ] = None  # fmt: skip
+        Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,31}$")] | None,
+        Meta(description="Name of this cluster for `cluster status`. Default: a fresh one."),
+    ] = None
     log_format: Annotated[
         Literal["auto", "console", "json"],
         Meta(description="auto: readable lines on a terminal, JSON lines otherwise."),
@@ -198,7 +197,7 @@ class LaunchConfig(Section):
     ] = "info"
 
 
-class ClusterConfig(Section):
+class ClusterConfig(Section, frozen=True, kw_only=True):
     """The whole configuration of one cluster, with the run directory it lives in."""
 
     model: ModelConfig = ModelConfig()

@@ -29,7 +29,9 @@ def join_metrics(directory: Path | str, process_name: str) -> None:
     """
     assert "_" not in process_name, "prometheus-client splits file names at underscores"
     os.environ[DIRECTORY_VARIABLE] = str(directory)
-    values.ValueClass = values.MultiProcessValue(process_identifier=lambda: process_name)
+    values.ValueClass = values.MultiProcessValue(  # type: ignore[no-untyped-call]
+        process_identifier=lambda: process_name
+    )
 
 
 def forget_gauges(directory: Path | str, process_name: str) -> None:
@@ -41,7 +43,7 @@ def forget_gauges(directory: Path | str, process_name: str) -> None:
 def render_metrics(directory: Path | str) -> bytes:
     """The metrics of all processes in the Prometheus text format. Reads files: not for event loops."""
     registry = CollectorRegistry()
-    MultiProcessCollector(registry, path=str(directory))
+    MultiProcessCollector(registry, path=str(directory))  # type: ignore[no-untyped-call]
     return prometheus_client.generate_latest(registry)
 
 

@@ -172,6 +172,7 @@ class LoadReport(Message, frozen=True, tag=0x12):
     cached_blocks: int = 0
     """Blocks that no request holds but that still answer for a prefix; free to be taken."""
     prefill_tokens_per_second: float = 0.0
+    decode_seconds_per_step: float = 0.0
     decode_seconds_per_request: float = 0.0
     decode_seconds_per_kv_token: float = 0.0
     slowdown: float = 1.0
@@ -274,7 +275,7 @@ class ProcessExited(Message, frozen=True, tag=0x32):
     index: int
     incarnation: int
     cause: str
-    """For people: `SIGKILL`, `exit code 1` …"""
+    """A kind, and after a colon the details: `SIGKILL`, `exit code 1`, `hung: no step for 3 s`."""
     fault: bool
     """Whether the process is to blame; an outside SIGKILL or a planned end is no fault."""
 

@@ -6,6 +6,7 @@ queue means is the caller's to decide (skip the engine, drop the frontend, drop 
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import zmq
 
@@ -14,7 +15,7 @@ from cluster.wire.codec import Frame
 
 MESSAGES_IN_QUEUE = 10_000
 REPORTS_IN_QUEUE = 1_000
-LAST_WORDS_LINGER_MS = 4_000
+LAST_WORDS_LINGER_MS = 1_000
 MESSAGES_A_WAKEUP = 128
 """A reader returns to the event loop after so many, so that nothing else starves."""
 
@@ -53,6 +54,8 @@ def bind_router(context: Context, address: str) -> Socket:
     """A ROUTER that answers EHOSTUNREACH for a peer that is not there, instead of silence."""
     socket = _socket(context, zmq.ROUTER, MESSAGES_IN_QUEUE)
     socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+    # An engine that connects again under its name is believed, not shut out by its old connection.
+    socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
     bind(socket, address)
     return socket
 
@@ -145,7 +148,7 @@ class LoopReader:
         self._on_message = on_message
         self._handle: asyncio.Handle | None = None
         self._closed = False
-        self._descriptor = socket.getsockopt(zmq.FD)
+        self._descriptor = cast("int", socket.getsockopt(zmq.FD))
         loop.add_reader(self._descriptor, self._drain)
         self.poke()
 

@@ -1,0 +1,8 @@
+"""`python -m cluster` is the `cluster` command."""
+
+import sys
+
+from cluster.launch.operate import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+"""What the launcher knows of one process over all its starts."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from cluster.launch.child import Child
+from cluster.launch.exit_cause import ExitCause
+from cluster.launch.plan import ProcessSpec
+from cluster.launch.process_log import ProcessLog
+from cluster.launch.restart_policy import RestartPolicy
+from cluster.launch.status import ProcessStatus
+from cluster.wire.messages import LoadReport, ProcessEntry
+
+READY = "ready"
+
+
+@dataclass(eq=False)
+class ManagedProcess:
+    """One place in the cluster, and whichever incarnation fills it now."""
+
+    spec: ProcessSpec
+    policy: RestartPolicy
+    log: ProcessLog
+    incarnation: int = 0
+    restarts: int = 0
+    child: Child | None = None
+    pid: int = 0
+    started_at: float = 0.0
+    phase: str = "not started"
+    """What it is doing, in a word: starting, loading, ready, suspect, restarting, parked …"""
+    progress: float = 0.0
+    """Share of the phase that is done, where that is known."""
+    is_loaded: bool = False
+    """Whether this incarnation has become ready, if only once."""
+    was_ready: bool = False
+    """Whether any incarnation ever has."""
+    is_stopping: bool = False
+    """Whether its end is wanted."""
+    verdict: ExitCause | None = None
+    """Why this incarnation is being killed, if it is."""
+    last_exit: ExitCause | None = None
+    return_code: int | None = None
+    """Of the newest incarnation, once it has ended."""
+    parked: bool = False
+    report: LoadReport | None = None
+    """An engine's newest load report."""
+    restart: asyncio.TimerHandle | None = None
+    """The start to come, where one is planned."""
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while no incarnation is alive."""
+
+    def __post_init__(self) -> None:
+        self.ended.set()
+
+    @property
+    def name(self) -> str:
+        """Its name for people, e.g. `engine 3`."""
+        return self.spec.name
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its current incarnation runs."""
+        return self.child is not None and self.child.is_alive
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it does its work now."""
+        return self.is_alive and self.phase == READY
+
+    def mark_ready(self) -> None:
+        """This incarnation does its work now."""
+        self.phase = READY
+        self.is_loaded = self.was_ready = True
+
+    def cancel_restart(self) -> None:
+        """Let no further incarnation start."""
+        if self.restart is not None:
+            self.restart.cancel()
+            self.restart = None
+
+    def begin(self, now: float) -> None:
+        """A new incarnation is about to be spawned."""
+        self.restarts += self.incarnation > 0
+        self.incarnation += 1
+        self.started_at = now
+        self.phase, self.progress, self.report = "starting", 0.0, None
+        self.verdict = self.return_code = self.restart = None
+        self.is_loaded = self.parked = False
+        self.policy.started(now)
+
+    def end(self, cause: ExitCause, return_code: int | None) -> None:
+        """The incarnation has ended."""
+        self.last_exit, self.return_code = cause, return_code
+        self.phase, self.progress, self.report = "ended", 0.0, None
+        self.ended.set()
+
+    def entry(self) -> ProcessEntry:
+        """What the coordinator is told of it; a cause only where the incarnation has ended."""
+        ending = None if self.is_alive else self.last_exit
+        return ProcessEntry(
+            self.spec.role,
+            self.spec.index,
+            self.incarnation,
+            self.pid,
+            self.is_alive,
+            cause=ending.text if ending else "",
+            fault=ending.fault if ending else False,
+            restarts=self.restarts,
+            parked=self.parked,
+        )
+
+    def status(self, now: float, command_line: list[str]) -> ProcessStatus:
+        """What `cluster status` shows of it."""
+        report = self.report
+        return ProcessStatus(
+            role=self.spec.role.name.lower(),
+            index=self.spec.index,
+            name=self.name,
+            incarnation=self.incarnation,
+            pid=self.pid if self.is_alive else 0,
+            state=self.phase,
+            restarts=self.restarts,
+            uptime_seconds=now - self.started_at if self.is_alive else 0.0,
+            command=command_line,
+            environment=self.spec.environment,
+            log=str(self.log.path),
+            last_exit=self.last_exit.text if self.last_exit else "",
+            progress=self.progress,
+            waiting=report.waiting if report else None,
+            running=report.running if report else None,
+            kv_cache_usage=report.used_blocks / max(1, report.total_blocks) if report else None,
+        )
