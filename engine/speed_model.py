@@ -11,7 +11,8 @@ FIT_SECONDS = 10.0
 """The fit remembers about so much of the time spent in steps."""
 SLOWDOWN_SECONDS = 1.0
 """The slowdown looks back no further than this: one late step is chance, a second of them is news."""
-STEPS_BEFORE_CLIPPING = 8
+WARM_UP_STEPS = 8
+"""The first steps of each kind find everything cold, and are forgotten once there are others."""
 CLIP_FACTOR = 4.0
 """Once there is a fit, a step counts as this many times its prediction at most: one that was
 stopped from outside must not move the fit much, while a lasting change still gets through."""
@@ -92,7 +93,8 @@ class SpeedModel:
         if shape.prefill_tokens:
             self._observe_prefill(shape, seconds)
         else:
-            decay = exp(-seconds / FIT_SECONDS)
+            is_warm_now = self._decode.num_steps == WARM_UP_STEPS
+            decay = 0.0 if is_warm_now else exp(-seconds / FIT_SECONDS)
             self._decode.observe(shape.decodes, shape.kv_tokens, seconds, decay)
 
     def predict_seconds(self, work: SchedulerOutput) -> float:
@@ -102,6 +104,8 @@ class SpeedModel:
     def _observe_prefill(self, shape: StepShape, seconds: float) -> None:
         rest = seconds - self._decode.seconds(shape.decodes, shape.kv_tokens)
         decay = exp(-seconds / FIT_SECONDS)
+        if self._num_prefill_steps == WARM_UP_STEPS:
+            self._prefill_tokens = self._prefill_seconds = 0.0
         self._num_prefill_steps += 1
         self._prefill_tokens = decay * self._prefill_tokens + shape.prefill_tokens
         self._prefill_seconds = decay * self._prefill_seconds + max(
@@ -110,8 +114,8 @@ class SpeedModel:
 
     def _is_settled(self, shape: StepShape) -> bool:
         """Whether the terms that this step consists of are known well enough to doubt the step."""
-        prefill_is_known = self._num_prefill_steps >= STEPS_BEFORE_CLIPPING
-        decode_is_known = self._decode.num_steps >= STEPS_BEFORE_CLIPPING
+        prefill_is_known = self._num_prefill_steps >= WARM_UP_STEPS
+        decode_is_known = self._decode.num_steps >= WARM_UP_STEPS
         return (prefill_is_known or not shape.prefill_tokens) and (
             decode_is_known or not shape.decodes
         )

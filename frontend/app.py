@@ -33,6 +33,7 @@ ROUTES = [
     Route("/version", operations.version),
     Route("/metrics", operations.metrics),
     Route("/cluster", operations.cluster),
+    Route("/reset_prefix_cache", operations.reset_prefix_cache, methods=["POST"]),
 ]
 
 

@@ -16,12 +16,14 @@ NEAR_TIE_RATIO, NEAR_TIE_SECONDS = 1.02, 0.0001
 OLD_NEWS_SECONDS = 0.3
 """Reports older than this flatten the choice to the better of two random engines."""
 
-EQUAL_SPEED_RATIO = 1.5
+EQUAL_SPEED_RATIO = 1.7
 """Engines whose measured speeds differ by less are taken to be equally fast: on equal devices the
 difference is noise, and balancing by noise keeps them unequally busy."""
 SLOWED_DOWN_RATIO = 2.0
 """A momentary slowness counts from here on; less than that is a neighbour's passing work."""
-REFERENCE_REQUESTS, REFERENCE_KV_TOKENS = 8, 4000
+FORGIVEN_SECONDS = 5.0
+"""An idle engine's slowness counts half after so long: only new work can show that it is over."""
+REFERENCE_REQUESTS = 8
 """The decode step by which engines are compared."""
 LEAST_REQUEST_SHARE = 0.02
 """What a request adds to a step, at least, as a share of the step's fixed time."""
@@ -89,7 +91,7 @@ class Speeds(NamedTuple):
     @property
     def reference_seconds(self) -> float:
         """Time of the step by which engines are compared."""
-        return self.decode_seconds(REFERENCE_REQUESTS, REFERENCE_KV_TOKENS)
+        return self.decode_seconds(REFERENCE_REQUESTS, 0)
 
 
 class MarginalCost:
@@ -147,6 +149,33 @@ def _decode_speeds(report: LoadReport) -> Speeds | None:
     return speeds if speeds.reference_seconds > 0 else None
 
 
+class Slowness(NamedTuple):
+    """How much slower than the typical engine one is; 1 unless it clearly is slower or faster."""
+
+    prefill: float = 1.0
+    decode: float = 1.0
+    momentary: float = 1.0
+    """Its recent steps against its own usual ones."""
+
+    @classmethod
+    def of(cls, load: EngineLoad, typical: Speeds) -> "Slowness":
+        """By what this engine's newest report says."""
+        report = load.report
+        if report is None:
+            return cls()
+        idle_seconds = 0.0
+        if report.waiting + report.running == 0:
+            idle_seconds = report.seconds_since_step + load.report_age_seconds
+        weight = 0.5 ** (idle_seconds / FORGIVEN_SECONDS)
+        rate, own = report.prefill_tokens_per_second, _decode_speeds(report)
+        prefill = typical.prefill_tokens_per_second / rate if rate else 1.0
+        decode = own.reference_seconds / typical.reference_seconds if own is not None else 1.0
+        momentary = report.slowdown if report.slowdown > SLOWED_DOWN_RATIO else 1.0
+        return cls(
+            _unless_equal(prefill) ** weight, _unless_equal(decode) ** weight, momentary**weight
+        )
+
+
 def _unless_equal(ratio: float) -> float:
     """The ratio of two speeds, or 1 if they are as good as equal."""
     return ratio if not 1 / EQUAL_SPEED_RATIO < ratio < EQUAL_SPEED_RATIO else 1.0
@@ -157,26 +186,19 @@ def _cost(load: EngineLoad, typical: Speeds, num_frontends: int, prompt_tokens: 
     uncomputed = num_frontends * sent.uncomputed_tokens - withdrawn.uncomputed_tokens
     requests = num_frontends * sent.requests - withdrawn.requests
     held = num_frontends * sent.prompt_tokens - withdrawn.prompt_tokens
-    prefill_ratio = decode_ratio = slowdown = 1.0
     if report is not None:
         uncomputed += report.waiting_prompt_tokens
         requests += report.waiting + report.running
         held += report.running_tokens + report.waiting_prompt_tokens
-        slowdown = report.slowdown if report.slowdown > SLOWED_DOWN_RATIO else 1.0
-        if report.prefill_tokens_per_second:
-            prefill_ratio = _unless_equal(
-                typical.prefill_tokens_per_second / report.prefill_tokens_per_second
-            )
-        own = _decode_speeds(report)
-        if own is not None:
-            decode_ratio = _unless_equal(own.reference_seconds / typical.reference_seconds)
     uncomputed, requests, held = max(0, uncomputed), max(0, requests), max(0, held)
-    prefill = prefill_ratio * (uncomputed + prompt_tokens) / typical.prefill_tokens_per_second
+    slowness = Slowness.of(load, typical)
+    prefill = slowness.prefill * (uncomputed + prompt_tokens) / typical.prefill_tokens_per_second
     decode = EXPECTED_OUTPUT_TOKENS * (
-        decode_ratio * typical.decode_seconds(requests, held) - typical.decode_seconds_per_step
+        slowness.decode * typical.decode_seconds(requests, held) - typical.decode_seconds_per_step
     )
     filled = (held + prompt_tokens + EXPECTED_OUTPUT_TOKENS) / load.capacity_tokens
-    return slowdown * (prefill + decode) + CACHE_BAR_SECONDS * max(0.0, filled - CACHE_BAR_FROM)
+    bar = CACHE_BAR_SECONDS * max(0.0, filled - CACHE_BAR_FROM)
+    return slowness.momentary * (prefill + decode) + bar
 
 
 class LeastInflight:

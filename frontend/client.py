@@ -1,80 +1,42 @@
-"""DPLBClient: a frontend's link to all engines. Chooses, sends, receives, and moves what dies."""
+"""DPLBClient: a frontend's way to all engines. Chooses, sends, receives, and moves what dies."""
 
 import asyncio
 import logging
 import time
 from collections import deque
-from dataclasses import dataclass
-
-import zmq
-from zmq.utils.monitor import parse_monitor_message
 
 from cluster.config import ClusterConfig
-from cluster.errors import DecodeError, InvalidRequest, NotServing, ProtocolMismatch
+from cluster.errors import InvalidRequest, NotServing
 from cluster.telemetry.logs import RateLimited
-from cluster.wire.codec import Decoder, Encoder, check_protocol_version
-from cluster.wire.endpoints import VIEW_TOPIC, Endpoints
-from cluster.wire.ids import engine_identity
+from cluster.wire.endpoints import Endpoints
 from cluster.wire.messages import (
-    PROTOCOL_VERSION,
     AbortRequests,
-    AddRequest,
     ClusterView,
-    EngineCoreOutput,
     EngineCoreOutputs,
     EngineGoodbye,
     EngineHello,
-    EngineToFrontend,
-    FrontendHello,
-    FrontendReport,
     Message,
     Utility,
     UtilityResult,
 )
 from cluster.wire.sampling import FinishReason
-from cluster.wire.sockets import (
-    Context,
-    LoopReader,
-    bind_pull,
-    bind_router,
-    connect_reports,
-    connect_sub,
-    try_send,
-)
+from cluster.wire.sockets import Context
 from frontend.balancer import Balancer
 from frontend.cluster_description import describe_engines, describe_frontends
+from frontend.cluster_link import ClusterLink
 from frontend.cluster_view import EngineDeath, LiveView
 from frontend.engine_book import EngineBook
+from frontend.in_flight import InFlight
 from frontend.metrics import FrontendMetrics
 from frontend.request import GenerationRequest
 from frontend.request_stream import RequestStream
+from frontend.utility_calls import UtilityCalls
 
 TICK_SECONDS = 0.1
 ANNOUNCE_SECONDS = 0.5
 RETRY_AFTER_SECONDS = 5
 PROBE_DELAYS_SECONDS = (0.0, 0.01, 0.1)
 """A ROUTER forgets a peer a moment after its monitor has told of the closed connection."""
-
-
-@dataclass(slots=True, eq=False)
-class InFlight:
-    """A request that has not ended, and the engine that has it."""
-
-    stream: RequestStream
-    attempt: int = -1
-    engine: EngineBook | None = None
-    """None while it waits for an engine."""
-    queued_at: float = 0.0
-    first_token_at: float | None = None
-    last_token_at: float | None = None
-    is_moving: bool = False
-    """Its engine has died, and no token has come from the next one yet."""
-    num_fault_moves: int = 0
-
-    @property
-    def request(self) -> GenerationRequest:
-        """What was asked for."""
-        return self.stream.request
 
 
 class DPLBClient:
@@ -105,16 +67,13 @@ class DPLBClient:
         self._metrics = metrics
         self._logger = logging.getLogger("frontend.client")
         self._complaints = RateLimited(self._logger)
-        self._encoder = Encoder()
-        self._from_engines: Decoder[EngineToFrontend] = Decoder(EngineToFrontend)
-        self._from_coordinator: Decoder[ClusterView] = Decoder(ClusterView)
         self._view = LiveView(
             (index, incarnation), config.coordinator.suspect_after, time.monotonic()
         )
         self._requests: dict[str, InFlight] = {}
         self._waiting: deque[InFlight] = deque()
-        self._utility_calls: dict[int, tuple[int, asyncio.Future[UtilityResult]]] = {}
-        self._last_call_id = 0
+        self._calls = UtilityCalls()
+        self._max_request_tokens: int | None = None
         self._is_leaving = False
         self._is_idle = asyncio.Event()
         self._is_idle.set()
@@ -125,25 +84,10 @@ class DPLBClient:
 
     async def start(self) -> None:
         """Bind the sockets, announce this frontend, and begin to listen."""
+        frontend = (self._index, self._incarnation)
         endpoints = Endpoints(self._config.run_directory)
-        own = endpoints.frontend(self._index, self._incarnation)
-        self._router = bind_router(self._context, own.requests)
-        self._outputs = bind_pull(self._context, own.outputs)
-        self._view_socket = connect_sub(self._context, endpoints.view, VIEW_TOPIC)
-        self._reports = connect_reports(self._context, endpoints.reports)
-        self._monitor = self._router.get_monitor_socket(zmq.EVENT_DISCONNECTED)
-        self._hello = FrontendHello(
-            PROTOCOL_VERSION, self._index, self._incarnation, own.requests, own.outputs
-        )
-        loop = asyncio.get_running_loop()
-        self._router_reader = LoopReader(loop, self._router, self._on_router)
-        self._readers = [
-            self._router_reader,
-            LoopReader(loop, self._outputs, self._on_outputs),
-            LoopReader(loop, self._view_socket, self._on_view),
-            LoopReader(loop, self._monitor, self._on_connection_event),
-        ]
-        self._tasks = [loop.create_task(self._tick()), loop.create_task(self._announce())]
+        self._link = ClusterLink(self._context, endpoints, frontend, self, self._metrics.bad_frame)
+        self._tasks = [asyncio.create_task(self._tick()), asyncio.create_task(self._announce())]
 
     async def stop(self) -> None:
         """End what is left with an error, and release the sockets."""
@@ -153,12 +97,7 @@ class DPLBClient:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for probe in self._probes:
             probe.cancel()
-        for reader in self._readers:
-            reader.close()
-        self._router.disable_monitor()
-        for socket in (self._router, self._outputs, self._view_socket, self._reports):
-            socket.close()
-        self._monitor.close()
+        self._link.close()
 
     def leave(self) -> None:
         """Take no new requests from now on; those that are here go on."""
@@ -187,17 +126,18 @@ class DPLBClient:
         return sum(self._view.may_choose(book, now) for book in self._view.books.values())
 
     @property
+    def are_all_engines_dead(self) -> bool:
+        """Whether every engine has died and none is starting again yet."""
+        return self._view.are_all_engines_dead
+
+    @property
     def is_draining(self) -> bool:
         """Whether this frontend, or the whole cluster, is on its way out."""
         return self._is_leaving or self._view.is_draining
 
     def max_request_tokens(self) -> int | None:
-        """Longest prompt plus answer that fits every engine's KV cache; None while unknown."""
-        sizes = [
-            min(book.hello.max_model_len, book.hello.num_blocks * book.hello.block_size)
-            for book in self._view.books.values()
-        ]
-        return min(sizes, default=None)
+        """Longest prompt plus answer that fits an engine; None before any has been there."""
+        return self._max_request_tokens
 
     def submit(self, request: GenerationRequest) -> RequestStream:
         """Take a request on. Its stream ends exactly once, with an answer or an error.
@@ -232,13 +172,14 @@ class DPLBClient:
         self, method: str, timeout_seconds: float = 10.0
     ) -> dict[int, UtilityResult]:
         """Call a method on every engine that is there; one that dies meanwhile answers so."""
-        calls = {
-            rank: future
-            for rank, book in self._view.books.items()
-            if (future := self._call(book, method)) is not None
-        }
+        answers = []
+        for book in self._view.books.values():
+            call_id, answer = self._calls.open(book.rank)
+            answers.append(answer)
+            if not self._send(book, Utility(self._index, call_id, method)):
+                self._calls.fail(book.rank, book.incarnation, "not reachable")
         async with asyncio.timeout(timeout_seconds):
-            return dict(zip(calls, await asyncio.gather(*calls.values()), strict=True))
+            return {result.rank: result for result in await asyncio.gather(*answers)}
 
     # ── sending ──
 
@@ -262,46 +203,28 @@ class DPLBClient:
         # A pin is for the first engine; a request that has lost it is better off anywhere.
         pinned_rank = in_flight.request.pinned_rank if in_flight.attempt < 0 else None
         loads = [load for load in view.loads if pinned_rank in (None, load.rank)]
-        num_tokens = len(in_flight.request.prompt_token_ids) + len(in_flight.stream.token_ids)
+        num_tokens = in_flight.num_context_tokens
         while choice := self._balancer.choose(view._replace(loads=loads), num_tokens):
             book = self._view.books[choice.rank]
-            if self._send_add(in_flight, book, num_tokens, now):
+            if self._send_add(in_flight, book, now):
                 self._metrics.routed(choice.rank, self._balancer.policy_name, choice.cost_seconds)
                 return True
             self._view.set_reachable(choice.rank, False, now)
             loads = [load for load in loads if load.rank != choice.rank]
         return False
 
-    def _send_add(self, in_flight: InFlight, book: EngineBook, num_tokens: int, now: float) -> bool:
-        request = in_flight.request
-        message = AddRequest(
-            request_id=request.request_id,
-            frontend_index=self._index,
-            frontend_incarnation=self._incarnation,
-            dispatch_seq=book.dispatch(request.request_id, num_tokens),
-            attempt=in_flight.attempt + 1,
-            prompt_token_ids=request.prompt_token_ids,
-            output_token_ids=in_flight.stream.token_ids,
-            block_hashes=request.block_hashes,
-            sampling=request.sampling,
-            priority=request.priority,
-            cache_salt=request.cache_salt,
-            age_seconds=now - request.arrived_at,
-            traceparent=request.traceparent,
-        )
+    def _send_add(self, in_flight: InFlight, book: EngineBook, now: float) -> bool:
+        request_id = in_flight.request.request_id
+        seq = book.dispatch(request_id, in_flight.num_context_tokens)
+        message = in_flight.next_attempt(self._index, self._incarnation, seq, now)
         if not self._send(book, message):
-            book.undo_dispatch(request.request_id)
+            book.undo_dispatch(request_id)
             return False
-        in_flight.attempt += 1
-        in_flight.engine = book
-        in_flight.stream.engine_rank = book.rank
+        in_flight.assign(book)
         return True
 
     def _send(self, book: EngineBook, message: Message) -> bool:
-        identity = engine_identity(book.rank, book.incarnation)
-        was_taken = try_send(self._router, [identity, *self._encoder.encode(message)])
-        self._router_reader.poke()
-        return was_taken
+        return self._link.send(book.rank, book.incarnation, message)
 
     def _send_abort(self, in_flight: InFlight, book: EngineBook) -> None:
         request_id = in_flight.request.request_id
@@ -310,138 +233,69 @@ class DPLBClient:
         if not self._send(book, abort):
             self._complaints.warning("abort", "engine %d did not take an abort", book.rank)
 
-    def _call(self, book: EngineBook, method: str) -> asyncio.Future[UtilityResult] | None:
-        self._last_call_id += 1
-        if not self._send(book, Utility(self._index, self._last_call_id, method)):
-            return None
-        future: asyncio.Future[UtilityResult] = asyncio.get_running_loop().create_future()
-        self._utility_calls[self._last_call_id] = (book.rank, future)
-        return future
+    # ── receiving: what the link calls ──
 
-    # ── receiving ──
-
-    def _on_router(self, frames: list[bytes]) -> None:
-        message = self._decode(frames[1:])
-        if isinstance(message, EngineHello):
-            self._on_hello(message, identity=frames[0])
-        elif message is not None:
-            self._complain(f"{type(message).__name__} does not come this way")
-
-    def _on_outputs(self, frames: list[bytes]) -> None:
-        match self._decode(frames):
-            case EngineCoreOutputs() as outputs:
-                self._on_core_outputs(outputs)
-            case UtilityResult() as result:
-                _, future = self._utility_calls.pop(result.call_id, (0, None))
-                if future is not None and not future.done():
-                    future.set_result(result)
-            case EngineGoodbye() as goodbye:
-                cause = "drained" if goodbye.drained else f"error: {goodbye.reason}"
-                death = self._view.bury(
-                    goodbye.rank, goodbye.incarnation, cause, fault=not goodbye.drained
-                )
-                if death is not None:
-                    self._on_deaths([death._replace(suspects=frozenset(goodbye.request_ids))])
-            case EngineHello():
-                self._complain("EngineHello does not come this way")
-            case None:
-                pass
-
-    def _decode(self, frames: list[bytes]) -> EngineToFrontend | None:
-        try:
-            return self._from_engines.decode(frames)
-        except DecodeError as error:
-            self._complain(str(error))
-            return None
-
-    def _complain(self, text: str) -> None:
-        self._metrics.bad_frame()
-        self._complaints.warning("bad frame", "dropped a bad frame: %s", text)
-
-    def _on_hello(self, hello: EngineHello, identity: bytes) -> None:
-        if identity != engine_identity(hello.rank, hello.incarnation):
-            self._complain(f"engine {hello.rank}.{hello.incarnation} under a wrong identity")
-            return
-        try:
-            check_protocol_version(hello.protocol_version, f"engine {hello.rank}")
-        except ProtocolMismatch as error:
-            self._complain(str(error))
-            return
+    def on_hello(self, hello: EngineHello) -> None:
+        """An engine is ready to serve, and what waits here can go to it."""
         death = self._view.welcome(hello)
         if self._view.is_current(hello.rank, hello.incarnation):
             self._view.books[hello.rank].heard_at = time.monotonic()
+            size = min(hello.max_model_len, hello.num_blocks * hello.block_size)
+            self._max_request_tokens = min(size, self._max_request_tokens or size)
         self._on_deaths([death] if death is not None else [])
         self._dispatch_waiting()
 
-    def _on_view(self, frames: list[bytes]) -> None:
-        try:
-            view = self._from_coordinator.decode(frames[1:])
-        except DecodeError as error:
-            self._complain(str(error))
+    def on_outputs(self, outputs: EngineCoreOutputs) -> None:
+        """Pass tokens on to their streams; those of the dead and of older attempts are dropped."""
+        if not self._view.is_current(outputs.rank, outputs.incarnation):
             return
+        now = time.monotonic()
+        book = self._view.books[outputs.rank]
+        if outputs.load is not None:
+            book.accept(outputs.load, now)
+        for output in outputs.outputs:
+            in_flight = self._requests.get(output.request_id)
+            if in_flight is None or not in_flight.is_of(book, output.attempt):
+                continue
+            in_flight.take(output, now, self._metrics)
+            if output.finish_reason is not None:
+                book.settle(output.request_id)
+                self._end(in_flight, output.finish_reason, now)
+
+    def on_goodbye(self, goodbye: EngineGoodbye) -> None:
+        """Move an engine's requests at its own word, before anybody else has noticed."""
+        cause = "drained" if goodbye.drained else f"error: {goodbye.reason}"
+        death = self._view.bury(goodbye.rank, goodbye.incarnation, cause, fault=not goodbye.drained)
+        if death is not None:
+            self._on_deaths([death._replace(suspects=frozenset(goodbye.request_ids))])
+
+    def on_utility_result(self, result: UtilityResult) -> None:
+        """Hand an answer to whoever called."""
+        self._calls.resolve(result)
+
+    def on_view(self, view: ClusterView) -> None:
+        """Believe the coordinator about who is dead, suspect, or ready again."""
         self._on_deaths(self._view.apply(view, time.monotonic()))
         self._dispatch_waiting()
 
-    def _on_core_outputs(self, message: EngineCoreOutputs) -> None:
-        if not self._view.is_current(message.rank, message.incarnation):
-            return  # a dead incarnation: whatever it says, others are at its work already
-        now = time.monotonic()
-        book = self._view.books[message.rank]
-        if message.load is not None:
-            book.accept(message.load, now)
-        for output in message.outputs:
-            in_flight = self._requests.get(output.request_id)
-            if in_flight is None or (in_flight.engine, in_flight.attempt) != (book, output.attempt):
-                continue  # aborted here meanwhile, or of an older attempt
-            self._on_output(in_flight, output, book, now)
+    def on_connection_closed(self) -> None:
+        """Try each engine, now and a moment later."""
+        loop = asyncio.get_running_loop()
+        self._probes = {probe for probe in self._probes if probe.when() > loop.time()}
+        self._probes |= {loop.call_later(s, self._probe_engines) for s in PROBE_DELAYS_SECONDS}
 
-    def _on_output(
-        self, in_flight: InFlight, output: EngineCoreOutput, book: EngineBook, now: float
-    ) -> None:
-        stream = in_flight.stream
-        known = len(stream.token_ids)
-        stream.put(output)
-        fresh = len(stream.token_ids) - known
-        if fresh:
-            self._measure_tokens(in_flight, fresh, book.rank, now)
-        if output.cached_tokens is not None and in_flight.attempt == 0:
-            stream.cached_tokens = output.cached_tokens
-        if output.finish_reason is not None:
-            book.settle(output.request_id)
-            self._end(in_flight, output.finish_reason, now)
-
-    def _measure_tokens(self, in_flight: InFlight, fresh: int, rank: int, now: float) -> None:
-        request = in_flight.request
-        self._metrics.tokens(rank, fresh)
-        if in_flight.first_token_at is None or in_flight.last_token_at is None:
-            in_flight.first_token_at = now
-            prompt_tokens = len(request.prompt_token_ids)
-            self._metrics.first_token(rank, now - request.arrived_at, prompt_tokens)
-        else:
-            self._metrics.next_tokens(rank, now - in_flight.last_token_at)
-            if in_flight.is_moving:
-                self._metrics.resumed(now - in_flight.last_token_at)
-        in_flight.is_moving = False
-        in_flight.last_token_at = now
+    def _probe_engines(self) -> None:
+        for book in list(self._view.books.values()):
+            is_reachable = self._send(book, Utility(self._index, 0, "ping"))
+            self._view.set_reachable(book.rank, is_reachable, time.monotonic())
 
     # ── the end of requests ──
 
     def _end(self, in_flight: InFlight, reason: FinishReason, now: float) -> None:
-        request, stream = in_flight.request, in_flight.stream
-        del self._requests[request.request_id]
+        del self._requests[in_flight.request.request_id]
         if not self._requests:
             self._is_idle.set()
-        decoding = 0.0
-        if in_flight.first_token_at is not None and in_flight.last_token_at is not None:
-            decoding = in_flight.last_token_at - in_flight.first_token_at
-        self._metrics.ended(
-            stream.engine_rank,
-            reason,
-            now - request.arrived_at,
-            len(request.prompt_token_ids),
-            len(stream.token_ids),
-            decoding,
-        )
+        in_flight.measure_end(reason, now, self._metrics)
 
     def _on_abort(self, stream: RequestStream, reason: FinishReason) -> None:
         in_flight = self._requests[stream.request.request_id]
@@ -476,16 +330,14 @@ class DPLBClient:
                 "engine %d.%d is gone (%s): %d requests move",
                 death.rank, death.incarnation, death.cause, len(victims),
             )  # fmt: skip
-            for rank, future in self._utility_calls.values():
-                if rank == death.rank and not future.done():
-                    future.set_result(UtilityResult(rank, death.incarnation, 0, error=death.cause))
+            self._calls.fail(death.rank, death.incarnation, death.cause)
             for in_flight in victims:
                 self._move(in_flight, death)
 
     def _move(self, in_flight: InFlight, death: EngineDeath) -> None:
-        book, in_flight.engine = in_flight.engine, None
-        in_flight.stream.engine_rank = None
+        book = in_flight.engine
         assert book is not None
+        in_flight.assign(None)
         # Should it be alive after all (a healed partition, SIGCONT), it is not to go on with this.
         abort = AbortRequests(self._index, self._incarnation, 0, [in_flight.request.request_id])
         self._send(book, abort)
@@ -514,18 +366,6 @@ class DPLBClient:
         if self._waiting and self.num_ready_engines:
             self._waiting = deque(held for held in self._waiting if not self._dispatch(held))
 
-    def _on_connection_event(self, frames: list[bytes]) -> None:
-        """A connection has closed; the monitor does not say whose, so each engine is tried."""
-        if parse_monitor_message(frames)["event"] == zmq.EVENT_DISCONNECTED:
-            loop = asyncio.get_running_loop()
-            self._probes = {probe for probe in self._probes if probe.when() > loop.time()}
-            self._probes |= {loop.call_later(s, self._probe_engines) for s in PROBE_DELAYS_SECONDS}
-
-    def _probe_engines(self) -> None:
-        for book in list(self._view.books.values()):
-            is_reachable = self._send(book, Utility(self._index, 0, "ping"))
-            self._view.set_reachable(book.rank, is_reachable, time.monotonic())
-
     # ── clocks ──
 
     async def _tick(self) -> None:
@@ -548,9 +388,5 @@ class DPLBClient:
     async def _announce(self) -> None:
         """Tell the coordinator again and again, so that a new one knows this frontend at once."""
         while True:
-            report = FrontendReport(
-                self._index, self._incarnation, len(self._requests), len(self._waiting)
-            )
-            for message in (self._hello, report):
-                try_send(self._reports, self._encoder.encode(message))
+            self._link.announce(len(self._requests), len(self._waiting))
             await asyncio.sleep(ANNOUNCE_SECONDS)

@@ -45,6 +45,12 @@ class LiveView:
         book = self.books.get(rank)
         return book is not None and book.incarnation == incarnation
 
+    @property
+    def are_all_engines_dead(self) -> bool:
+        """Whether the newest view holds every engine dead, and has none that is starting."""
+        engines = self.cluster.engines if self.cluster is not None else []
+        return bool(engines) and all(entry.state is EngineState.DEAD for entry in engines)
+
     # ── what comes in ──
 
     def welcome(self, hello: EngineHello) -> EngineDeath | None:

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from cluster.wire.messages import UtilityResult
 from frontend.request import GenerationRequest
 from frontend.request_stream import RequestStream
 
@@ -23,12 +24,21 @@ class EngineClient(Protocol):
         ...
 
     @property
+    def are_all_engines_dead(self) -> bool:
+        """Whether every engine has died and none is starting."""
+        ...
+
+    @property
     def is_draining(self) -> bool:
         """Whether the cluster is leaving and takes nothing new."""
         ...
 
     def max_request_tokens(self) -> int | None:
         """Tokens of one request that the smallest engine's KV cache can hold; None while unknown."""
+        ...
+
+    async def call_engines(self, method: str) -> dict[int, UtilityResult]:
+        """The answers of all engines, by rank, to a call of this method."""
         ...
 
     def describe(self) -> dict[str, object]:

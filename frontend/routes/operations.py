@@ -1,4 +1,4 @@
-"""GET /health, /ready, /version, /metrics and /cluster: for probes, dashboards and operators."""
+"""Health, versions, metrics, the cluster and its caches: for probes, dashboards and operators."""
 
 import importlib.metadata
 import os
@@ -15,7 +15,7 @@ VERSION = importlib.metadata.version("quadriga")
 
 
 async def health(request: Request) -> Response:
-    """Whether this server is alive: 503 only while it is leaving; engines that died come back."""
+    """Whether this server is alive: 503 while it is leaving, or when no engine is left or coming."""
     services = services_of(request)
     state = _state(services)
     return json_response(
@@ -24,7 +24,7 @@ async def health(request: Request) -> Response:
             "ready_engines": services.client.num_ready_engines,
             "engines": services.config.engine.data_parallel_size,
         },
-        503 if state == "draining" else 200,
+        503 if state == "draining" or services.client.are_all_engines_dead else 200,
     )
 
 
@@ -51,6 +51,13 @@ async def metrics(request: Request) -> Response:
 async def cluster(request: Request) -> Response:
     """The state of every process, as this frontend sees it."""
     return json_response(services_of(request).client.describe())
+
+
+async def reset_prefix_cache(request: Request) -> Response:
+    """Forget every cached prefix: 503 if an engine is in use, and then all of its cache stays."""
+    results = await services_of(request).client.call_engines("reset_prefix_cache")
+    are_reset = {str(rank): result.result == "true" for rank, result in sorted(results.items())}
+    return json_response({"engines": are_reset}, 200 if all(are_reset.values()) else 503)
 
 
 def _state(services: Services) -> str:

@@ -44,6 +44,7 @@ def test_it_knows_the_capital_of_france(cluster: LaunchedCluster) -> None:
 async def test_a_known_prefix_is_answered_alike_and_sooner(cluster: LaunchedCluster) -> None:
     prompt = [1000 + (7 * position) % 40000 for position in range(1010)]
     first_token_seconds: list[float] = []
+    assert cluster.post("/reset_prefix_cache").status_code == 200
     answers: list[Answer] = []
     async with StreamingClient(cluster.url) as client:
         for _ in range(2):

@@ -30,6 +30,9 @@ async def test_health_tells_alive_from_ready() -> None:
         unready = await client.get("/ready")
         assert (unready.status_code, unready.headers["retry-after"]) == (503, "1")
 
+        engine.are_all_engines_dead = True
+        assert (await client.get("/health")).status_code == 503
+        engine.are_all_engines_dead = False
         engine.num_ready_engines, engine.is_draining = 1, True
         assert (await client.get("/health")).status_code == 503
         assert (await client.get("/ready")).status_code == 503
@@ -39,6 +42,15 @@ async def test_version_and_cluster_are_told() -> None:
     async with http_client(engine_that_says(ANSWER)) as client:
         assert set((await client.get("/version")).json()) == {"version"}
         assert (await client.get("/cluster")).json()["engines"][0]["rank"] == 0
+
+
+async def test_the_prefix_cache_is_reset_in_every_engine_that_is_not_in_use() -> None:
+    engine = engine_that_says(ANSWER)
+    async with http_client(engine) as client:
+        reset = await client.post("/reset_prefix_cache")
+        assert (reset.status_code, reset.json()) == (200, {"engines": {"0": True}})
+        await client.post("/v1/completions", json={"prompt": "x"})
+        assert (await client.post("/reset_prefix_cache")).status_code == 503
 
 
 async def test_models_are_listed_and_found_by_name() -> None:
@@ -60,7 +72,9 @@ async def test_unknown_paths_and_wrong_methods_are_answered_in_the_error_shape()
         assert wrong.json()["error"]["type"] == "invalid_request_error"
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/tokenize", "/v1/models", "/cluster"])
+@pytest.mark.parametrize(
+    "path", ["/v1/chat/completions", "/tokenize", "/v1/models", "/cluster", "/reset_prefix_cache"]
+)
 async def test_everything_but_probes_needs_a_key(path: str) -> None:
     async with http_client(engine_that_says(ANSWER), api_key=["secret", "other"]) as client:
         method = "GET" if path in ("/v1/models", "/cluster") else "POST"

@@ -59,6 +59,15 @@ def test_a_measured_fast_engine_gets_more() -> None:
     assert chosen(RoutingView([fast, slow], 1)) == {0}
 
 
+def test_an_idle_engines_slowness_is_forgiven_with_time() -> None:
+    def view(idle_seconds: float) -> RoutingView:
+        slow = engine(0, slowdown=8.0, seconds_since_step=idle_seconds)
+        return RoutingView([slow, engine(1, running=6)], 1)
+
+    assert chosen(view(0.1)) == {1}
+    assert chosen(view(60.0)) == {0}
+
+
 def test_noise_in_what_was_measured_does_not_keep_engines_unequally_busy() -> None:
     quick = engine(0, running=4, decode_seconds_per_step=0.020, prefill_tokens_per_second=1000)
     late = engine(1, running=3, decode_seconds_per_step=0.026, prefill_tokens_per_second=800)

@@ -136,3 +136,11 @@ def test_without_a_coordinator_an_idle_engine_still_gets_work(view: LiveView) ->
 def test_the_views_word_on_draining_is_kept(view: LiveView) -> None:
     view.apply(cluster(draining=True), 0.1)
     assert view.is_draining
+
+
+def test_all_engines_are_dead_only_while_none_is_starting(view: LiveView) -> None:
+    told = [view.are_all_engines_dead]
+    for state, incarnation in ((EngineState.DEAD, 1), (EngineState.STARTING, 2)):
+        view.apply(cluster(entry(state, incarnation=incarnation)), 0.1)
+        told.append(view.are_all_engines_dead)
+    assert told == [False, True, False]

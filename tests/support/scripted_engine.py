@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from cluster.wire.messages import Blob, EngineCoreOutput, TokenLogprobs
+from cluster.wire.messages import Blob, EngineCoreOutput, TokenLogprobs, UtilityResult
 from cluster.wire.sampling import FinishReason
 from frontend.request import GenerationRequest
 from frontend.request_stream import RequestStream
@@ -25,6 +25,7 @@ class ScriptedEngine:
     tokens_per_batch: int = 1
     num_ready_engines: int = 1
     is_draining: bool = False
+    are_all_engines_dead: bool = False
     kv_capacity_tokens: int | None = None
     submit_error: Exception | None = None
     error: str = ""
@@ -53,6 +54,10 @@ class ScriptedEngine:
     def max_request_tokens(self) -> int | None:
         """What the scripted KV cache holds."""
         return self.kv_capacity_tokens
+
+    async def call_engines(self, method: str) -> dict[int, UtilityResult]:
+        """Refuses while an answer is under way, as an engine's cache in use does."""
+        return {0: UtilityResult(0, 1, 1, result="false" if self._tasks else "true")}
 
     def describe(self) -> dict[str, object]:
         """One engine."""

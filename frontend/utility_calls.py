@@ -1,0 +1,31 @@
+"""Calls of an engine's methods that wait for their answers."""
+
+import asyncio
+
+from cluster.wire.messages import UtilityResult
+
+
+class UtilityCalls:
+    """The calls that are under way; each ends with an answer or with its engine."""
+
+    def __init__(self) -> None:
+        self._last_call_id = 0
+        self._calls: dict[int, tuple[int, asyncio.Future[UtilityResult]]] = {}
+
+    def open(self, rank: int) -> tuple[int, asyncio.Future[UtilityResult]]:
+        """A fresh call id, and the answer to come."""
+        self._last_call_id += 1
+        answer: asyncio.Future[UtilityResult] = asyncio.get_running_loop().create_future()
+        self._calls[self._last_call_id] = (rank, answer)
+        return self._last_call_id, answer
+
+    def resolve(self, result: UtilityResult) -> None:
+        """An engine has answered; unknown call ids are ignored."""
+        _, answer = self._calls.pop(result.call_id, (0, None))
+        if answer is not None and not answer.done():
+            answer.set_result(result)
+
+    def fail(self, rank: int, incarnation: int, cause: str) -> None:
+        """An engine is gone: nobody may wait for it any longer."""
+        for call_id in [call_id for call_id, (owner, _) in self._calls.items() if owner == rank]:
+            self.resolve(UtilityResult(rank, incarnation, call_id, error=cause))
