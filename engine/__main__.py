@@ -1,6 +1,7 @@
 """`python -P -m engine --config cluster.json --rank 3 --incarnation 1 [--cores 0,1]`."""
 
 import argparse
+import gc
 import os
 import signal
 import sys
@@ -38,7 +39,11 @@ def main() -> int:
         on_progress(EnginePhase.LOADING, 0.0)
         from engine.execution.runner import ModelRunner  # seconds of import, while reporting
 
-        return ModelRunner(config, rank, lambda share: on_progress(EnginePhase.LOADING, share))
+        runner = ModelRunner(config, lambda share: on_progress(EnginePhase.LOADING, share))
+        # What is loaded stays: neither a step nor the end of the process is to search it for garbage.
+        gc.collect()
+        gc.freeze()
+        return runner
 
     context = new_context()
     proc = EngineCoreProc(config, rank, incarnation, context)

@@ -1,6 +1,6 @@
 """One replica's thinking: requests in, steps, outputs out. No sockets, no clock, no tensors."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from cluster.config import EngineConfig
 from cluster.wire.messages import AddRequest, EngineCoreOutput
@@ -51,12 +51,6 @@ class EngineCore:
     def abort_frontend(self, frontend_index: int) -> None:
         """Forget all requests of a frontend that is gone."""
         self._scheduler.abort_frontend(frontend_index)
-
-    def step(self, clock: Callable[[], float]) -> OutputsByFrontend:
-        """Schedule, execute, update."""
-        work = self.begin_step(clock())
-        results = self.execute(work)
-        return self.finish_step(work, results, clock())
 
     def begin_step(self, now: float) -> SchedulerOutput:
         """Decide what the next step computes; never nothing while there is work."""

@@ -30,6 +30,7 @@ from cluster.wire.sockets import (
     receive_all,
     try_send,
 )
+from engine.io_thread import IoThread, ThreadFailed
 
 POLL_MS = 100
 
@@ -53,7 +54,9 @@ class Stop(NamedTuple):
     """Nothing follows."""
 
 
-InputItem = AddRequest | AbortRequests | Utility | FrontendGone | Stop
+InputItem = (
+    AddRequest | AbortRequests | Utility | FrontendJoined | FrontendGone | ThreadFailed | Stop
+)
 
 
 class FrontendLink(NamedTuple):
@@ -64,12 +67,13 @@ class FrontendLink(NamedTuple):
     dealer: Socket
 
 
-class InputThread(threading.Thread):
+class InputThread(IoThread):
     """Decodes what frontends send and queues it for the busy loop.
 
     Aborts are queued twice: in order with everything else, and on a fast lane that the busy loop
     reads between a forward pass and its update. Connects to frontends as the coordinator's view
-    names them, and says hello to each.
+    names them, and says hello to each. Who comes and who goes is queued with the rest, so that
+    everybody hears of it in the order in which it happened.
     """
 
     def __init__(
@@ -79,16 +83,14 @@ class InputThread(threading.Thread):
         hello: EngineHello,
         inbox: "queue.SimpleQueue[InputItem]",
         fast_lane: "queue.SimpleQueue[AbortRequests]",
-        on_joined: Callable[[FrontendJoined], None],
         on_bad_frame: Callable[[], None],
     ) -> None:
-        super().__init__(name="input-io", daemon=True)
+        super().__init__("input-io", inbox.put)
         self._context = context
         self._endpoints = endpoints
         self._hello = hello
         self._inbox = inbox
         self._fast_lane = fast_lane
-        self._on_joined = on_joined
         self._on_bad_frame = on_bad_frame
         self._links: dict[int, FrontendLink] = {}
         self._to_reconnect: queue.SimpleQueue[FrontendGone] = queue.SimpleQueue()
@@ -97,6 +99,7 @@ class InputThread(threading.Thread):
         self._from_frontend: Decoder[FrontendToEngine] = Decoder(FrontendToEngine)
         self._from_coordinator: Decoder[ClusterView] = Decoder(ClusterView)
         self._is_stopping = threading.Event()
+        self._poller = zmq.Poller()
 
     def stop(self) -> None:
         """End the thread at its next turn."""
@@ -106,23 +109,24 @@ class InputThread(threading.Thread):
         """Drop a frontend that does not read, and greet it anew. For other threads."""
         self._to_reconnect.put(frontend)
 
-    def run(self) -> None:
+    def serve(self) -> None:
         """Poll until `stop`."""
         view = connect_sub(self._context, self._endpoints.view, VIEW_TOPIC)
-        self._poller = zmq.Poller()
         self._poller.register(view, zmq.POLLIN)
-        while not self._is_stopping.is_set():
-            self._poller.poll(POLL_MS)
-            self._drop_silent_readers()
-            for link in list(self._links.values()):
-                for frames in receive_all(link.dealer):
-                    self._take(link, frames)
-            views = receive_all(view)
-            if views:
-                self._follow(views[-1])
-        for link in self._links.values():
-            link.dealer.close()
-        view.close()
+        try:
+            while not self._is_stopping.is_set():
+                self._poller.poll(POLL_MS)
+                self._drop_silent_readers()
+                for link in list(self._links.values()):
+                    for frames in receive_all(link.dealer):
+                        self._take(link, frames)
+                views = receive_all(view)
+                if views:
+                    self._follow(views[-1])
+        finally:
+            for link in self._links.values():
+                link.dealer.close()
+            view.close()
 
     def _take(self, link: FrontendLink, frames: list[bytes]) -> None:
         try:
@@ -169,7 +173,7 @@ class InputThread(threading.Thread):
         dealer = connect_dealer(self._context, entry.requests_address, identity)
         self._links[entry.index] = FrontendLink(entry.index, entry.incarnation, dealer)
         self._poller.register(dealer, zmq.POLLIN)
-        self._on_joined(FrontendJoined(entry.index, entry.incarnation, entry.outputs_address))
+        self._inbox.put(FrontendJoined(entry.index, entry.incarnation, entry.outputs_address))
         try_send(dealer, self._encoder.encode(self._hello))
 
     def _part(self, link: FrontendLink) -> None:

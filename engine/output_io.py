@@ -2,7 +2,6 @@
 
 import logging
 import queue
-import threading
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -18,8 +17,16 @@ from cluster.wire.messages import (
     Message,
     UtilityResult,
 )
-from cluster.wire.sockets import Context, Socket, connect_outputs, connect_reports, try_send
+from cluster.wire.sockets import (
+    LAST_WORDS_LINGER_MS,
+    Context,
+    Socket,
+    connect_outputs,
+    connect_reports,
+    try_send,
+)
 from engine.input_io import FrontendGone, FrontendJoined, Stop
+from engine.io_thread import IoThread, ThreadFailed
 from engine.metrics import EngineMetrics
 from engine.scheduling.scheduler import OutputsByFrontend
 from engine.stats import EngineStats
@@ -68,7 +75,7 @@ class StepProgress:
         """How long the step under way may take."""
 
 
-class OutputThread(threading.Thread):
+class OutputThread(IoThread):
     """Owns every socket on which the engine speaks of itself.
 
     Runs from before the model is loaded until after the last word, so that silence always means
@@ -83,8 +90,9 @@ class OutputThread(threading.Thread):
         incarnation: int,
         metrics: EngineMetrics,
         progress: StepProgress,
+        on_failure: Callable[[ThreadFailed], None],
     ) -> None:
-        super().__init__(name="output-io", daemon=True)
+        super().__init__("output-io", on_failure)
         self.outbox: queue.SimpleQueue[OutputItem] = queue.SimpleQueue()
         self.on_frontend_stuck: Callable[[FrontendGone], None] = lambda gone: None
         self._context = context
@@ -102,23 +110,26 @@ class OutputThread(threading.Thread):
         self._is_changed = True
         self._throughput = ThroughputLog()
 
-    def run(self) -> None:
+    def serve(self) -> None:
         """Send what is queued, and a report whenever one is due, until `Stop`."""
         self._reports = connect_reports(self._context, self._endpoints.reports)
-        while True:
-            try:
-                item = self.outbox.get(timeout=max(0.0, self._seconds_until_report()))
-            except queue.Empty:
-                item = None
-            if isinstance(item, Stop):
-                break
-            if item is not None:
-                self._handle(item)
-            if self._seconds_until_report() <= 0:
-                self._send_report()
-        for _, socket in self._frontends.values():
-            socket.close()
-        self._reports.close()
+        try:
+            while not isinstance(item := self._next_item(), Stop):
+                if item is not None:
+                    self._handle(item)
+                if self._seconds_until_report() <= 0:
+                    self._send_report()
+        finally:
+            for _, socket in self._frontends.values():
+                socket.close()
+            self._reports.close(linger=LAST_WORDS_LINGER_MS)
+
+    def _next_item(self) -> OutputItem | None:
+        """What is next in the outbox; None if a report is due before there is anything."""
+        try:
+            return self.outbox.get(timeout=max(0.0, self._seconds_until_report()))
+        except queue.Empty:
+            return None
 
     def _handle(self, item: OutputItem) -> None:
         match item:

@@ -1,5 +1,6 @@
 """EngineCoreProc: the shell around `EngineCore`, with its sockets, threads, clock and signals."""
 
+import contextlib
 import logging
 import queue
 import time
@@ -23,11 +24,14 @@ from cluster.wire.messages import (
 )
 from cluster.wire.sockets import Context
 from engine.core import EngineCore
-from engine.input_io import FrontendGone, InputItem, InputThread, Stop
+from engine.input_io import FrontendGone, FrontendJoined, InputItem, InputThread, Stop
+from engine.io_thread import ThreadFailed
 from engine.metrics import EngineMetrics
 from engine.output_io import OutputThread, PhaseChanged, StepDone, StepProgress, UtilityDone
 from engine.scheduling.output import ModelRunner, SchedulerOutput
 from engine.scheduling.scheduler import OutputsByFrontend
+
+SIGNAL_LOOK_SECONDS = 0.5
 
 
 class LoadedRunner(ModelRunner, Protocol):
@@ -48,7 +52,8 @@ class EngineCoreProc:
 
     The busy loop takes what has arrived, schedules, executes, updates, and queues what came of
     it; it waits for nothing but the device, and for work when there is none. An exception in it
-    ends this engine and no other: its last words name the cause and the requests of the step.
+    or in another thread ends this engine and no other: its last words name the cause and the
+    requests of the step.
     """
 
     def __init__(
@@ -66,9 +71,12 @@ class EngineCoreProc:
         self._progress = StepProgress()
         self._metrics = EngineMetrics(config.model.served_model_name or "", rank)
         self._output = OutputThread(
-            context, self._endpoints, rank, incarnation, self._metrics, self._progress
-        )
+            context, self._endpoints, rank, incarnation, self._metrics, self._progress,
+            self._inbox.put,
+        )  # fmt: skip
+        self._input: InputThread | None = None
         self._work = SchedulerOutput()
+        """The step under way; nothing between two steps."""
         self._is_stopping = False
 
     def stop(self) -> None:
@@ -80,9 +88,9 @@ class EngineCoreProc:
         self._output.start()
         try:
             core = self._start(load)
-        except Exception:
+        except Exception as error:
             self._logger.exception("the engine could not start")
-            self._say_goodbye(drained=False, reason="could not start")
+            self._say_goodbye(drained=False, reason=f"could not start: {error}")
             return 1
         try:
             while not self._is_stopping:
@@ -112,7 +120,7 @@ class EngineCoreProc:
         )
         self._input = InputThread(
             self._context, self._endpoints, hello, self._inbox, self._fast_lane,
-            self._output.outbox.put, self._metrics.bad_frame,
+            self._metrics.bad_frame,
         )  # fmt: skip
         self._output.on_frontend_stuck = self._input.reconnect
         self._publish(core, {})
@@ -132,6 +140,7 @@ class EngineCoreProc:
         results = core.execute(self._work)
         self._take_fast_lane(core)
         outputs = core.finish_step(self._work, results, time.monotonic())
+        self._work = SchedulerOutput()
         self._progress.at = time.monotonic()
         self._publish(core, outputs)
 
@@ -148,18 +157,28 @@ class EngineCoreProc:
 
     def _take_input(self, core: EngineCore) -> None:
         """Empty the inbox; wait for it to fill while there is nothing else to do."""
-        if not core.has_work and self._inbox.empty():
+        was_idle = not core.has_work
+        if was_idle and self._inbox.empty():
             if self._config.engine.check_invariants:
                 core.check_invariants()
-            item = self._inbox.get()
+            item = self._wait_for_input()
             self._progress.at = time.monotonic()
             self._take(core, item)
-        elif self._inbox.empty():
-            return
         while not self._inbox.empty():
             self._take(core, self._inbox.get())
-        if not core.has_work:
-            self._publish(core, {})  # a change that no step will tell of
+        # Into idleness no step tells of the change; out of it, one that hangs must show as work.
+        if was_idle or not core.has_work:
+            self._publish(core, {})
+
+    def _wait_for_input(self) -> InputItem:
+        """The next item of the inbox, however long that takes.
+
+        Looks up now and then: a signal that the kernel gives to another thread does not end a wait
+        in this one, and the handler that puts `Stop` into the inbox runs only here.
+        """
+        while True:
+            with contextlib.suppress(queue.Empty):
+                return self._inbox.get(timeout=SIGNAL_LOOK_SECONDS)
 
     def _take(self, core: EngineCore, item: InputItem) -> None:
         match item:
@@ -173,6 +192,8 @@ class EngineCoreProc:
             case AbortRequests():
                 self._acknowledge(item)
                 core.abort_requests(item.request_ids)
+            case FrontendJoined():
+                self._output.outbox.put(item)
             case FrontendGone():
                 self._acknowledged.pop(item.frontend_index, None)
                 core.abort_frontend(item.frontend_index)
@@ -182,6 +203,8 @@ class EngineCoreProc:
                     self._output.outbox.put(
                         UtilityDone(item.frontend_index, self._call(core, item))
                     )
+            case ThreadFailed():
+                raise item.error
             case Stop():
                 self._is_stopping = True
 
@@ -226,6 +249,6 @@ class EngineCoreProc:
         )
         self._output.outbox.put(Stop())
         self._output.join()
-        if hasattr(self, "_input") and self._input.is_alive():
+        if self._input is not None and self._input.is_alive():
             self._input.stop()
             self._input.join()

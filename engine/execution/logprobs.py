@@ -24,12 +24,3 @@ def token_logprobs(logits: torch.Tensor, token_ids: Sequence[int], num_best: int
         token_ids=Blob(ids.to(device="cpu", dtype=torch.int32).numpy().tobytes()),
         logprobs=Blob(values.float().cpu().numpy().tobytes()),
     )
-
-
-def join_logprobs(parts: Sequence[TokenLogprobs]) -> TokenLogprobs:
-    """The positions of all parts, which have one width, one after another."""
-    return TokenLogprobs(
-        width=parts[0].width,
-        token_ids=Blob(b"".join(part.token_ids.data for part in parts)),
-        logprobs=Blob(b"".join(part.logprobs.data for part in parts)),
-    )

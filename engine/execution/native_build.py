@@ -34,7 +34,10 @@ def built_library() -> Path:
 
 
 def _cache_directory() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    try:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError as error:  # a user id that nobody has given a home
+        raise NoCompiler(f"there is no place to keep the kernels: {error}") from error
     return Path(base) / "quadriga" / "kernels"
 
 

@@ -11,10 +11,6 @@ from hashlib import blake2b
 
 import torch
 
-LARGEST_NOISE = 22.9
-"""No noise exceeds it: -log(-log(1 - 2^-33)), rounded up."""
-SMALLEST_NOISE = -2.9
-"""No noise is less: -log(-log(2^-24)), rounded down."""
 _LARGEST_BELOW_ONE = 1.0 - 2.0**-24
 
 

@@ -3,11 +3,16 @@
 import torch
 from torch import nn
 
-from engine.execution.cpu_native import Kernels, pack_panels
+from engine.execution.cpu_native import PANEL_COLUMNS, Kernels, pack_panels
 
 
 def _rows(x: torch.Tensor) -> torch.Tensor:
     return x.reshape(-1, x.shape[-1]).contiguous()
+
+
+def _own(weight: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """A copy: a view would hold the whole weight file in memory, of which it may be a part."""
+    return weight.detach().to(dtype, copy=True).contiguous()
 
 
 class PackedLinear(nn.Module):
@@ -18,12 +23,16 @@ class PackedLinear(nn.Module):
         self._kernels = kernels
         self.out_features = weight.shape[0]
         self._panels = pack_panels(weight)
-        self._bias = None if bias is None else bias.float().contiguous()
+        self._bias = None if bias is None else _own(bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(…, depth) float32 to (…, columns) float32."""
         out = self._kernels.linear(_rows(x), self._panels, self.out_features, self._bias)
         return out.view(*x.shape[:-1], self.out_features)
+
+    def weight_rows(self, indexes: torch.Tensor) -> torch.Tensor:
+        """(…) output columns to their weights, (…, depth) float32."""
+        return self._panels[indexes // PANEL_COLUMNS, :, indexes % PANEL_COLUMNS].float()
 
 
 class PackedGatedMLP(nn.Module):
@@ -51,7 +60,7 @@ class NativeRMSNorm(nn.Module):
     def __init__(self, kernels: Kernels, weight: torch.Tensor, epsilon: float) -> None:
         super().__init__()
         self._kernels = kernels
-        self._weight = weight.float().contiguous()
+        self._weight = _own(weight)
         self._epsilon = epsilon
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -72,16 +81,28 @@ class NativeActivation(nn.Module):
         return self._kernels.activate(x.contiguous(), self._activation)
 
 
-class HalfEmbedding(nn.Module):
-    """An embedding table that stays bfloat16 in memory."""
+class PlainEmbedding(nn.Module):
+    """An embedding table, bfloat16 or float32 as it was loaded."""
 
     def __init__(self, weight: torch.Tensor) -> None:
         super().__init__()
-        self._weight = weight
+        self._weight = _own(weight, weight.dtype)
 
     def forward(self, token_ids: torch.Tensor) -> torch.Tensor:
         """(…) token ids to (…, hidden) float32."""
         return nn.functional.embedding(token_ids, self._weight).float()
+
+
+class TiedEmbedding(nn.Module):
+    """An embedding whose table is the packed weight of the head, so that it is held once."""
+
+    def __init__(self, head: PackedLinear) -> None:
+        super().__init__()
+        self._head = head
+
+    def forward(self, token_ids: torch.Tensor) -> torch.Tensor:
+        """(…) token ids to (…, hidden) float32."""
+        return self._head.weight_rows(token_ids)
 
 
 class RotaryTable(nn.Module):

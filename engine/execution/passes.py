@@ -15,12 +15,13 @@ from transformers import activations
 
 from engine.execution.cpu_native import Kernels
 from engine.execution.packed_modules import (
-    HalfEmbedding,
     NativeActivation,
     NativeRMSNorm,
     PackedGatedMLP,
     PackedLinear,
+    PlainEmbedding,
     RotaryTable,
+    TiedEmbedding,
 )
 
 _log = logging.getLogger(__name__)
@@ -37,8 +38,8 @@ def apply_passes(
     _replace_norms(model, kernels)
     _replace_mlps(model, kernels, lambda share: progress(share / 2))
     _replace_activations(model, kernels)
-    _replace_linears(model, kernels, lambda share: progress(0.5 + share / 2))
-    _replace_embeddings(model)
+    heads = _replace_linears(model, kernels, lambda share: progress(0.5 + share / 2))
+    _replace_embeddings(model, heads)
     return model.float()  # what is left: norms and odd parts, small ones
 
 
@@ -162,20 +163,28 @@ def _replace_activations(model: nn.Module, kernels: Kernels) -> None:
     _report("activations", replaced)
 
 
-def _replace_linears(model: nn.Module, kernels: Kernels, progress: Progress) -> None:
+def _replace_linears(
+    model: nn.Module, kernels: Kernels, progress: Progress
+) -> dict[torch.Tensor, PackedLinear]:
+    """Replace what is a plain linear layer; the stand-ins by the weights that they have packed."""
+    packed: dict[torch.Tensor, PackedLinear] = {}
     places = [place for place in _places(model) if type(place[2]) is nn.Linear]
     for index, (parent, name, child) in enumerate(places):
         linear = cast("nn.Linear", child)
-        setattr(parent, name, PackedLinear(kernels, linear.weight, linear.bias))
+        packed[linear.weight] = PackedLinear(kernels, linear.weight, linear.bias)
+        setattr(parent, name, packed[linear.weight])
         progress((index + 1) / len(places))
     _report("linear layers", len(places))
+    return packed
 
 
-def _replace_embeddings(model: nn.Module) -> None:
+def _replace_embeddings(model: nn.Module, linears: dict[torch.Tensor, PackedLinear]) -> None:
     replaced = 0
     for parent, name, child in _places(model):
         # A subclass may scale what it looks up; it stays, as float32.
-        if type(child) is nn.Embedding and child.weight.dtype == torch.bfloat16:
-            setattr(parent, name, HalfEmbedding(child.weight.detach()))
+        if type(child) is nn.Embedding:
+            head = linears.get(child.weight)
+            table = PlainEmbedding(child.weight) if head is None else TiedEmbedding(head)
+            setattr(parent, name, table)
             replaced += 1
     _report("embeddings", replaced)

@@ -1,6 +1,6 @@
 """The model runner: a step's work in, sampled tokens out. The only door to everything with a tensor."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -9,12 +9,17 @@ from cluster.errors import ModelError
 from cluster.wire.messages import TokenLogprobs
 from cluster.wire.sampling import SamplingParams
 from engine.execution.input_batch import InputBatch
-from engine.execution.logprobs import join_logprobs, token_logprobs
+from engine.execution.logprobs import token_logprobs
 from engine.execution.paged_attention import PagedStep
 from engine.execution.sampler import SampledToken, sample
 from engine.execution.serving_model import prepare_model
 from engine.request import Request
-from engine.scheduling.output import RunResult, ScheduledRequest, SchedulerOutput
+from engine.scheduling.output import (
+    RunResult,
+    ScheduledRequest,
+    SchedulerOutput,
+    join_logprobs,
+)
 
 _HEAD_ROWS = 64
 """Rows of logits that exist at once: 64 of a large vocabulary are 40 MB."""
@@ -29,11 +34,9 @@ class ModelRunner:
     """
 
     def __init__(
-        self, config: ClusterConfig, rank: int,
-        progress: Callable[[float], None] = lambda _: None,
-    ) -> None:  # fmt: skip
+        self, config: ClusterConfig, progress: Callable[[float], None] = lambda _: None
+    ) -> None:
         self._model = prepare_model(config, progress)
-        self.rank = rank
         self.num_blocks = self._model.storage.num_blocks
         self.max_model_len = self._model.max_model_len
         self.model_fingerprint = self._model.fingerprint
@@ -47,21 +50,7 @@ class ModelRunner:
 
         Raises only what ends the engine: a device error, out of memory.
         """
-        runs = [run for run in work.scheduled if self._in_vocabulary(run)]
-        results = self._run(runs) if runs else iter(())
-        return [
-            next(results) if self._in_vocabulary(run)
-            else RunResult(error=f"a token id is outside the vocabulary of {self.vocab_size}")
-            for run in work.scheduled
-        ]  # fmt: skip
-
-    def _in_vocabulary(self, run: ScheduledRequest) -> bool:
-        """The frontend has checked it; here one such token would end the engine, or read elsewhere."""
-        token_ids = run.request.token_ids[run.first_position : run.first_position + run.num_tokens]
-        return min(token_ids) >= 0 and max(token_ids) < self.vocab_size
-
-    def _run(self, runs: Sequence[ScheduledRequest]) -> Iterator[RunResult]:
-        model = self._model
+        model, runs = self._model, work.scheduled
         batch = InputBatch.build(runs, model.storage.block_size, model.device)
         hidden = model.lm.hidden_states(PagedStep(batch, model.storage, model.attention))
         sampled = iter(self._sample(runs, batch.last_rows, hidden))
@@ -75,7 +64,7 @@ class ModelRunner:
                 )
             )
             first_row += run.num_tokens
-        return iter(results)
+        return results
 
     def _sample(
         self, runs: Sequence[ScheduledRequest], last_rows: Sequence[int], hidden: torch.Tensor

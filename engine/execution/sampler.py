@@ -7,6 +7,7 @@ a tensor with other instructions than its middle. Such a row costs a fraction of
 import logging
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -15,7 +16,7 @@ from cluster.wire.messages import TokenLogprobs
 from cluster.wire.sampling import SamplingParams
 from engine.execution.logits import adjust_logits
 from engine.execution.logprobs import token_logprobs
-from engine.execution.noise import LARGEST_NOISE, SMALLEST_NOISE, gumbel_noise
+from engine.execution.noise import gumbel_noise
 from engine.request import Request
 
 _log = logging.getLogger(__name__)
@@ -80,19 +81,26 @@ def _next_token(row: torch.Tensor, request: Request, best_id: int) -> int:
 
 def _draw(row: torch.Tensor, sampling: SamplingParams, position: int) -> int:
     """Narrow the row down, and draw from what is left by the Gumbel-max trick."""
-    logits = row / sampling.temperature
+    logits, token_ids = row / sampling.temperature, _all_token_ids(len(row), row.device)
     if 0 < sampling.top_k < len(row):
-        logits.masked_fill_(logits < logits.topk(sampling.top_k).values[-1], _NEVER)
+        kept = (logits >= logits.topk(sampling.top_k).values[-1]).nonzero()[:, 0]
+        logits, token_ids = logits[kept], token_ids[kept]
     if sampling.top_p < 1.0:
         kept = _nucleus(logits, sampling.top_p)
-        logits = torch.full_like(logits, _NEVER).index_copy_(0, kept, logits[kept])
-    # What lies so far below the best that no noise could lift it needs no noise.
-    margin = LARGEST_NOISE - SMALLEST_NOISE
+        logits, token_ids = logits[kept], token_ids[kept]
     if sampling.min_p > 0.0:
-        margin = min(margin, -math.log(sampling.min_p))
-    contenders = (logits >= logits.amax() - margin).nonzero()[:, 0]
-    noise = gumbel_noise(sampling.seed, sampling.choice, position, contenders)
-    return int(contenders[(logits.index_select(0, contenders) + noise).argmax()].item())
+        kept = (logits >= logits.amax() + math.log(sampling.min_p)).nonzero()[:, 0]
+        logits, token_ids = logits[kept], token_ids[kept]
+    noise = gumbel_noise(sampling.seed, sampling.choice, position, token_ids)
+    winner = noise.add_(logits).max(dim=-1)
+    if not math.isfinite(winner.values.item()):
+        raise ValueError(f"temperature {sampling.temperature} leaves no numbers to choose from")
+    return int(token_ids[winner.indices].item())
+
+
+@lru_cache(maxsize=4)
+def _all_token_ids(vocabulary: int, device: torch.device) -> torch.Tensor:
+    return torch.arange(vocabulary, device=device)
 
 
 def _nucleus(logits: torch.Tensor, top_p: float) -> torch.Tensor:

@@ -54,6 +54,10 @@ class AdmissionLimits:
                 f"{len(request.block_hashes)} block_hashes for a prompt with {num_full_blocks} full "
                 f"blocks of {self.block_size} tokens"
             )
+        for name in ("logprobs", "prompt_logprobs"):
+            num_alternatives = getattr(request.sampling, name)
+            if num_alternatives is not None and num_alternatives < 0:
+                return f"{name} is {num_alternatives}, and there cannot be fewer than 0"
         if not math.isfinite(request.arrived_at):
             return "age_seconds is not a number of seconds"
         return ""

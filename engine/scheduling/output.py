@@ -1,9 +1,10 @@
 """The seam between deciding and computing: what a step is to compute, and what came of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from cluster.wire.messages import TokenLogprobs
+from cluster.wire.messages import Blob, TokenLogprobs
 from engine.request import Request
 
 
@@ -48,6 +49,15 @@ class RunResult(NamedTuple):
     prompt tokens): each token's log probability given what is before it. If asked for."""
     error: str = ""
     """This request alone cannot go on, and why."""
+
+
+def join_logprobs(parts: Sequence[TokenLogprobs]) -> TokenLogprobs:
+    """The positions of all parts, which have one width, one after another."""
+    return TokenLogprobs(
+        width=parts[0].width,
+        token_ids=Blob(b"".join(part.token_ids.data for part in parts)),
+        logprobs=Blob(b"".join(part.logprobs.data for part in parts)),
+    )
 
 
 class ModelRunner(Protocol):

@@ -1,8 +1,8 @@
 """What a frontend is told about one request after a step."""
 
-from cluster.wire.messages import Blob, EngineCoreOutput, TokenLogprobs
+from cluster.wire.messages import EngineCoreOutput, TokenLogprobs
 from engine.request import Request
-from engine.scheduling.output import RunResult
+from engine.scheduling.output import RunResult, join_logprobs
 
 
 def engine_output(
@@ -36,8 +36,4 @@ def _take_prompt_logprobs(request: Request) -> TokenLogprobs | None:
     if not pieces:
         return None
     request.prompt_logprobs_sent = True
-    return TokenLogprobs(
-        width=pieces[0].width,
-        token_ids=Blob(b"".join(piece.token_ids.data for piece in pieces)),
-        logprobs=Blob(b"".join(piece.logprobs.data for piece in pieces)),
-    )
+    return join_logprobs(pieces)

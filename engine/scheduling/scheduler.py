@@ -138,7 +138,6 @@ class Scheduler:
         self.kv_cache.free(self.running.pop(request.request_id))
         request.status = RequestStatus.PREEMPTED
         request.num_computed_tokens = 0
-        request.num_preemptions += 1
         request.prompt_logprobs.clear()
         self.counters.preemptions += 1
         self.waiting.push(request)

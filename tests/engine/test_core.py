@@ -38,15 +38,6 @@ def test_outputs_go_to_the_frontend_that_asked() -> None:
     assert all(answer.finish_reason is not None for answer in engine.answers.values())
 
 
-def test_a_step_driven_by_a_clock_is_schedule_execute_update() -> None:
-    engine = SimulatedEngine()
-    engine.add("a", PROMPT, max_tokens=1)
-    times = iter([1.0, 1.5])
-    outputs = engine.core.step(lambda: next(times))
-    assert [output.token_ids for output in outputs[0]] == [engine.expected("a")]
-    assert engine.core.stats().step_seconds == 0.5
-
-
 @pytest.mark.parametrize("position", range(13))
 def test_a_request_goes_on_in_another_engine_from_any_output_position(position: int) -> None:
     sampling: dict[str, Any] = {"max_tokens": 12, "min_tokens": 3}
@@ -72,6 +63,22 @@ def test_a_moved_request_shares_the_cached_blocks_of_its_output_too() -> None:
     engine.run()
     assert engine.answers["moved"].token_ids == engine.expected("first")
     assert engine.answers["moved"].outputs[0].cached_tokens == len(PROMPT)
+
+
+@pytest.mark.parametrize(("salt", "num_hit_tokens"), [("mine", 16), ("", 0)])
+def test_a_moved_request_hits_what_was_cached_under_its_salt_alone(
+    salt: str, num_hit_tokens: int
+) -> None:
+    engine = SimulatedEngine()
+    engine.add("first", PROMPT, cache_salt="mine", max_tokens=12)
+    engine.run()
+    output = engine.expected("first")
+    engine.runner.computed_positions.clear()
+    engine.add("moved", PROMPT, output[:9], cache_salt=salt, max_tokens=12)
+    engine.step()
+    assert engine.runner.computed_positions[0] == ("moved", num_hit_tokens)
+    engine.run()
+    assert engine.answers["moved"].token_ids == output
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,7 @@ def make_runner(
         ClusterConfig(
             model=ModelConfig(model=str(directory), max_model_len=max_model_len),
             engine=EngineConfig(device="cpu", attention_backend=backend, **(settings | engine)),
-        ),
-        rank=0,
+        )
     )
 
 

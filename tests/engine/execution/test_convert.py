@@ -1,8 +1,12 @@
 """The embedded model becomes an ordinary folder, whole or not at all."""
 
 import json
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 from safetensors import safe_open
@@ -12,6 +16,7 @@ from cluster.errors import ModelError
 from engine.execution.convert import convert, find_gguf
 from tests.engine.execution.test_families import logits_of, reference
 from tests.support.serving import Slot, generate, make_request, make_runner
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +31,7 @@ def test_the_folder_has_what_a_server_needs_and_nothing_is_left_beside_it(folder
         "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
         "tokenizer_config.json",
     ]  # fmt: skip
-    assert list(folder.parent.iterdir()) == [folder]
+    assert {path.name for path in folder.parent.iterdir()} == {folder.name, ".embedded.lock"}
     assert json.loads((folder / "generation_config.json").read_text())["eos_token_id"] == 2
     assert (
         "<|im_start|>"
@@ -68,12 +73,48 @@ def test_a_folder_that_is_there_is_left_alone(folder: Path) -> None:
     assert said == [f"{folder} is there already"]
 
 
+def test_what_a_killed_conversion_left_goes_with_the_next_one(tmp_path: Path) -> None:
+    left_over = tmp_path / ".model-killed"
+    left_over.mkdir()
+    (left_over / "model.safetensors").touch()
+    source = tmp_path / "broken.gguf"
+    source.touch()
+    with pytest.raises(ModelError):
+        convert(source, tmp_path / "model", lambda line: None)
+    assert {path.name for path in tmp_path.iterdir()} == {source.name, ".model.lock"}
+
+
+def test_a_conversion_ends_with_its_parent(tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-m", "engine.execution.convert", str(tmp_path / "model")]
+    program = f"import subprocess; subprocess.run({command!r}, stderr=subprocess.DEVNULL)"
+    with subprocess.Popen([sys.executable, "-c", program]) as parent:
+        wait_until(lambda: list(tmp_path.glob(".model-*")), 30)
+        (conversion,) = psutil.Process(parent.pid).children()
+        parent.kill()
+    wait_until(lambda: not conversion.is_running() or conversion.status() == psutil.STATUS_ZOMBIE)
+    assert not (tmp_path / "model").exists()
+
+
+def test_two_conversions_at_once_make_one_folder(tmp_path: Path) -> None:
+    said: list[str] = []
+    target = tmp_path / "model"
+    threads = [
+        threading.Thread(target=convert, args=(find_gguf(), target, said.append)) for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert said[-2:] == [f"{target} is ready", f"{target} is there already"]
+    assert (target / "model.safetensors").is_file()
+
+
 def test_a_file_that_is_no_gguf_leaves_nothing(tmp_path: Path) -> None:
     source = tmp_path / "broken.gguf"
     source.write_bytes(b"GGUF, but not really")
     with pytest.raises(ModelError, match=r"broken\.gguf"):
         convert(source, tmp_path / "out" / "model", lambda line: None)
-    assert list((tmp_path / "out").iterdir()) == []
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [".model.lock"]
 
 
 def test_a_missing_package_is_named_with_the_remedy() -> None:

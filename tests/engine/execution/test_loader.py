@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from cluster.config import ClusterConfig, EngineConfig, ModelConfig
 from cluster.errors import ConfigError, ModelError
 from engine.execution.model_info import model_fingerprint
+from engine.execution.packed_modules import TiedEmbedding
 from engine.execution.runner import ModelRunner
 from tests.engine.execution.conftest import TinyModel
 from tests.support.serving import generate, make_request, make_runner
@@ -158,6 +159,21 @@ def test_progress_rises_to_one(tiny_model: TinyModel) -> None:
     config = ClusterConfig(
         model=ModelConfig(model=str(tiny_model("llama"))), engine=EngineConfig(device="cpu")
     )
-    ModelRunner(config, 0, shares.append)
+    ModelRunner(config, shares.append)
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("family", ["llama", "qwen2"])
+def test_the_weight_file_is_let_go_once_it_is_read(tmp_path: Path, family: str, dtype: str) -> None:
+    directory = make_tiny_model(tmp_path, family, dtype=dtype, tokenizer=False)
+    runner = make_runner(directory)
+    assert str(directory) not in Path("/proc/self/maps").read_text()
+    assert runner.vocab_size
+
+
+def test_an_embedding_tied_to_the_head_is_held_once(tiny_model: TinyModel) -> None:
+    for family, is_tied in (("llama", True), ("qwen2", False)):
+        embedding = make_runner(tiny_model(family))._model.lm._decoder.embed_tokens
+        assert isinstance(embedding, TiedEmbedding) == is_tied

@@ -52,6 +52,25 @@ def test_a_compiler_that_fails_is_named_with_its_words(
         built_library()
 
 
+def test_a_cache_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(NoCompiler, match="kernels cannot be written"):
+        built_library()
+
+
+def test_a_user_without_a_home_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    with pytest.raises(NoCompiler, match="no place to keep the kernels"):
+        built_library()
+
+
 def test_without_a_compiler_the_model_runs_in_plain_torch(
     empty_cache: Path, monkeypatch: pytest.MonkeyPatch, tiny_model: TinyModel,
     caplog: pytest.LogCaptureFixture,

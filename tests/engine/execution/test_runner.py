@@ -56,22 +56,6 @@ def test_more_rows_than_the_head_takes_at_once_are_all_sampled(runner: ModelRunn
     assert tokens == [generate(runner, make_request(r.token_ids), 1)[0] for r in requests]
 
 
-def test_an_empty_step_gives_nothing(runner: ModelRunner) -> None:
-    assert runner.execute(SchedulerOutput()) == []
-
-
-@pytest.mark.parametrize("token_id", [-1, 384, 999_999_999])
-def test_a_token_out_of_the_vocabulary_fails_its_request_alone(
-    runner: ModelRunner, token_id: int
-) -> None:
-    good, bad = make_request(prompt(20)), make_request([5, token_id, 6])
-    expected = generate(runner, make_request(prompt(20)), 1)
-    runs = [Slot(runner, 1).run(bad, 0, 3), Slot(runner, 2).run(good, 0, 20)]
-    failed, served = runner.execute(SchedulerOutput(runs))
-    assert "vocabulary of 384" in failed.error
-    assert [served.token_id] == expected
-
-
 def test_weights_that_are_not_numbers_fail_one_row(runner: ModelRunner) -> None:
     poisoned, healthy = make_request(prompt(20, seed=1)), make_request(prompt(20, seed=2))
     slots = [Slot(runner, 1), Slot(runner, 2)]

@@ -285,6 +285,8 @@ def test_a_preempted_request_finds_its_own_blocks_again() -> None:
         ([1] * 256, {}, "256 tokens leaves no room for an answer: max_model_len is 256"),
         ([1] * 16, {"max_tokens": 9}, "25 tokens together, and the KV cache holds 24"),
         ([1], {"age_seconds": math.nan}, "age_seconds"),
+        ([1], {"logprobs": -1}, "logprobs is -1"),
+        ([1], {"prompt_logprobs": -3}, "prompt_logprobs is -3"),
     ],
 )
 def test_what_can_never_be_served_is_refused_at_once(

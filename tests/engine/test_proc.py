@@ -1,0 +1,290 @@
+"""A whole engine over real sockets, among frontends and a coordinator that a test plays itself."""
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from cluster.config import ClusterConfig, EngineConfig
+from cluster.wire.codec import Decoder, Encoder
+from cluster.wire.endpoints import VIEW_TOPIC, Endpoints
+from cluster.wire.ids import engine_identity
+from cluster.wire.messages import (
+    AddRequest,
+    BlockEvents,
+    ClusterView,
+    EngineCoreOutputs,
+    EngineGoodbye,
+    EngineHello,
+    EnginePhase,
+    EngineToFrontend,
+    FrontendEntry,
+    LoadReport,
+    Message,
+)
+from cluster.wire.sampling import FinishReason, SamplingParams
+from cluster.wire.sockets import (
+    Context,
+    bind_pull,
+    bind_router,
+    bind_xpub,
+    new_context,
+    receive_all,
+    try_send,
+)
+from engine.input_io import FrontendGone, InputThread
+from engine.io_thread import IoThread
+from engine.output_io import OutputThread
+from engine.proc import EngineCoreProc
+from engine.scheduling.output import RunResult, SchedulerOutput
+from tests.support.simulated_runner import SimulatedRunner, reference_output
+from tests.support.waiting import wait_until
+
+MAX_MODEL_LEN = 128
+VOCAB_SIZE = 50
+MessageT = TypeVar("MessageT")
+
+
+class GatedRunner(SimulatedRunner):
+    """The simulated model, whose steps a test can hold up."""
+
+    max_model_len = MAX_MODEL_LEN
+    model_fingerprint = "simulated"
+
+    def __init__(self) -> None:
+        super().__init__(64, 4, VOCAB_SIZE)
+        self.gate = threading.Event()
+        self.gate.set()
+        self.is_in_step = threading.Event()
+
+    def execute(self, work: SchedulerOutput) -> list[RunResult]:
+        """Compute a step once the gate is open."""
+        self.is_in_step.set()
+        assert self.gate.wait(20)
+        self.is_in_step.clear()
+        return super().execute(work)
+
+
+class Surroundings:
+    """One frontend and the coordinator: they keep all that they hear."""
+
+    def __init__(self, context: Context, endpoints: Endpoints) -> None:
+        self._own = endpoints.frontend(0, 1)
+        self._router = bind_router(context, self._own.requests)
+        self._outputs = bind_pull(context, self._own.outputs)
+        self._reports = bind_pull(context, endpoints.reports)
+        self._view = bind_xpub(context, endpoints.view)
+        self._encoder = Encoder()
+        self._decoder: Decoder[EngineToFrontend] = Decoder(EngineToFrontend)
+        self._reports_decoder: Decoder[LoadReport | BlockEvents | EngineGoodbye] = Decoder(
+            LoadReport | BlockEvents | EngineGoodbye
+        )
+        self.heard: deque[Message] = deque()
+        self.reported: deque[Message] = deque()
+        self._dispatch_seq = 0
+
+    def close(self) -> None:
+        for socket in (self._router, self._outputs, self._reports, self._view):
+            socket.close(linger=0)
+
+    def listen(self) -> None:
+        """Take in what has arrived."""
+        self.heard += [self._decoder.decode(frames[1:]) for frames in receive_all(self._router)]
+        self.heard += [self._decoder.decode(frames) for frames in receive_all(self._outputs)]
+        self.reported += [
+            self._reports_decoder.decode(frames) for frames in receive_all(self._reports)
+        ]
+
+    def wait_for(self, kind: type[MessageT], reported: bool = False) -> MessageT:
+        """The oldest message of this kind that was not asked for yet."""
+        messages = self.reported if reported else self.heard
+
+        def found() -> MessageT | None:
+            self.listen()
+            for message in messages:
+                if isinstance(message, kind):
+                    messages.remove(message)
+                    return message
+            return None
+
+        answer = wait_until(found)
+        assert answer is not None
+        return answer
+
+    def wait_for_report(self, is_wanted: Callable[[LoadReport], bool]) -> LoadReport:
+        """The first load report from now on that is wanted."""
+        while not is_wanted(report := self.wait_for(LoadReport, reported=True)):
+            pass
+        return report
+
+    def show(self, is_alive: bool = True, outputs_address: str | None = None) -> None:
+        """Publish a view in which the frontend is alive, or dead."""
+        address = self._own.outputs if outputs_address is None else outputs_address
+        entry = FrontendEntry(0, 1, is_alive, self._own.requests, address)
+        view = ClusterView(1, 1, draining=False, engines=[], frontends=[entry])
+        try_send(self._view, [VIEW_TOPIC, *self._encoder.encode(view)])
+
+    def join(self) -> None:
+        """Show the frontend until the engine says hello."""
+
+        def has_said_hello() -> bool:
+            self.show()
+            self.listen()
+            return any(isinstance(message, EngineHello) for message in self.heard)
+
+        wait_until(has_said_hello)
+        self.wait_for(EngineHello)
+
+    def ask(self, request_id: str, attempt: int = 0, max_tokens: int = 3) -> None:
+        """Send a request."""
+        self._dispatch_seq += 1
+        request = AddRequest(
+            request_id, 0, 1, self._dispatch_seq, attempt, [1, 2, 3], [], [],
+            SamplingParams(max_tokens=max_tokens),
+        )  # fmt: skip
+        self.send(self._encoder.encode(request))
+
+    def send(self, frames: list[bytes | bytearray | memoryview]) -> None:
+        assert try_send(self._router, [engine_identity(0, 1), *frames])
+
+    def read_answer(self, request_id: str) -> list[int]:
+        """All tokens of this request's answer."""
+        token_ids: list[int] = []
+        while True:
+            for output in self.wait_for(EngineCoreOutputs).outputs:
+                if output.request_id == request_id:
+                    token_ids += output.token_ids
+                    if output.finish_reason is not None:
+                        assert output.finish_reason is FinishReason.LENGTH, output.error
+                        return token_ids
+
+
+class RunningEngine:
+    """An engine in a thread of the test."""
+
+    def __init__(self, context: Context, config: ClusterConfig) -> None:
+        self.runner = GatedRunner()
+        self.proc = EngineCoreProc(config, 0, 1, context)
+        self.exit_code: int | None = None
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        self.exit_code = self.proc.run(lambda on_progress: self.runner)
+
+    def wait(self) -> int | None:
+        """The exit code, once it has ended."""
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+        return self.exit_code
+
+    def stop(self) -> None:
+        self.runner.gate.set()
+        self.proc.stop()
+        self.wait()
+
+
+@pytest.fixture
+def context() -> Iterator[Context]:
+    context = new_context()
+    yield context
+    # Returns only if every socket was closed.
+    terminating = threading.Thread(target=context.term)
+    terminating.start()
+    terminating.join(5)
+    is_stuck = terminating.is_alive()
+    context.destroy(linger=0)
+    assert not is_stuck, "a socket was left open"
+
+
+@pytest.fixture
+def outside(context: Context, tmp_path: Path) -> Iterator[Surroundings]:
+    with contextlib.closing(Surroundings(context, Endpoints(tmp_path))) as outside:
+        yield outside
+
+
+@pytest.fixture
+def engine(context: Context, outside: Surroundings, tmp_path: Path) -> Iterator[RunningEngine]:
+    config = ClusterConfig(engine=EngineConfig(block_size=4), run_directory=str(tmp_path))
+    running = RunningEngine(context, config)
+    yield running
+    running.stop()
+
+
+def expected(max_tokens: int = 3) -> list[int]:
+    sampling = SamplingParams(max_tokens=max_tokens)
+    return reference_output([1, 2, 3], sampling, MAX_MODEL_LEN, VOCAB_SIZE)
+
+
+def test_a_request_is_answered_and_the_last_words_reach_everybody(
+    engine: RunningEngine, outside: Surroundings
+) -> None:
+    outside.join()
+    outside.ask("a")
+    assert outside.read_answer("a") == expected()
+    engine.proc.stop()
+    assert engine.wait() == 0
+    for reported in (False, True):
+        goodbye = outside.wait_for(EngineGoodbye, reported)
+        assert (goodbye.drained, goodbye.request_ids) == (True, [])
+
+
+def test_the_first_step_after_idleness_shows_as_work_while_it_lasts(
+    engine: RunningEngine, outside: Surroundings
+) -> None:
+    outside.join()
+    outside.wait_for_report(lambda report: report.phase is EnginePhase.READY)
+    engine.runner.gate.clear()
+    outside.ask("a")
+    assert engine.runner.is_in_step.wait(10)
+    report = outside.wait_for_report(lambda report: report.waiting + report.running > 0)
+    assert (report.step, report.acknowledged) == (0, [(0, 1, 1)])
+
+
+def test_a_frontend_that_is_dropped_and_back_within_a_step_is_answered(
+    engine: RunningEngine, outside: Surroundings
+) -> None:
+    outside.join()
+    engine.runner.gate.clear()
+    outside.ask("a", max_tokens=100)
+    assert engine.runner.is_in_step.wait(10)
+    # What the output thread says of a frontend whose queue is full.
+    engine.proc._output.on_frontend_stuck(FrontendGone(0, 1))
+    wait_until(lambda: not engine.proc._input or not engine.proc._input._links)
+    outside.join()
+    outside.ask("b")
+    engine.runner.gate.set()
+    assert outside.read_answer("b") == expected()
+
+
+@pytest.mark.parametrize(("thread", "method"), [(InputThread, "_take"), (OutputThread, "_handle")])
+def test_an_error_in_a_thread_ends_the_engine(
+    engine: RunningEngine,
+    outside: Surroundings,
+    thread: type[IoThread],
+    method: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    outside.join()
+
+    def fail(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(thread, method, fail)
+    outside.ask("a")
+    assert engine.wait() == 1
+    if thread is InputThread:  # the other one lives, and tells of it
+        assert "no space left" in outside.wait_for(EngineGoodbye).reason
+
+
+def test_a_bad_frame_is_counted_and_the_connection_goes_on(
+    engine: RunningEngine, outside: Surroundings
+) -> None:
+    outside.join()
+    outside.send([b"\xff", b"no message"])
+    outside.ask("a")
+    assert outside.read_answer("a") == expected()
