@@ -3,11 +3,13 @@
 import asyncio
 import logging
 import time
-from collections import deque
+import traceback
+from collections.abc import Callable, Iterable, Set
 
 from cluster.config import ClusterConfig
 from cluster.errors import InvalidRequest, NotServing
 from cluster.telemetry.logs import RateLimited
+from cluster.wire.block_hash import HASH_SEED
 from cluster.wire.endpoints import Endpoints
 from cluster.wire.messages import (
     AbortRequests,
@@ -31,6 +33,7 @@ from frontend.metrics import FrontendMetrics
 from frontend.request import GenerationRequest
 from frontend.request_stream import RequestStream
 from frontend.utility_calls import UtilityCalls
+from frontend.waiting_line import WaitingLine
 
 TICK_SECONDS = 0.1
 ANNOUNCE_SECONDS = 0.5
@@ -71,7 +74,7 @@ class DPLBClient:
             (index, incarnation), config.coordinator.suspect_after, time.monotonic()
         )
         self._requests: dict[str, InFlight] = {}
-        self._waiting: deque[InFlight] = deque()
+        self._waiting = WaitingLine()
         self._calls = UtilityCalls()
         self._max_request_tokens: int | None = None
         self._is_leaving = False
@@ -87,7 +90,11 @@ class DPLBClient:
         frontend = (self._index, self._incarnation)
         endpoints = Endpoints(self._config.run_directory)
         self._link = ClusterLink(self._context, endpoints, frontend, self, self._metrics.bad_frame)
-        self._tasks = [asyncio.create_task(self._tick()), asyncio.create_task(self._announce())]
+        self._ticked_at = time.monotonic()
+        self._tasks = [
+            asyncio.create_task(self._repeat(self._announce, ANNOUNCE_SECONDS)),
+            asyncio.create_task(self._repeat(self._tick, TICK_SECONDS)),
+        ]
 
     async def stop(self) -> None:
         """End what is left with an error, and release the sockets."""
@@ -155,8 +162,8 @@ class DPLBClient:
         in_flight = InFlight(RequestStream(request, self._on_abort), queued_at=time.monotonic())
         self._requests[request.request_id] = in_flight
         self._is_idle.clear()
-        if self._waiting or not self._dispatch(in_flight):
-            self._wait(in_flight)
+        self._waiting.join(in_flight)
+        self._dispatch_waiting()
         return in_flight.stream
 
     def describe(self) -> dict[str, object]:
@@ -171,15 +178,14 @@ class DPLBClient:
     async def call_engines(
         self, method: str, timeout_seconds: float = 10.0
     ) -> dict[int, UtilityResult]:
-        """Call a method on every engine that is there; one that dies meanwhile answers so."""
+        """Call a method on every engine; one that dies meanwhile or does not answer in time says so."""
         answers = []
         for book in self._view.books.values():
-            call_id, answer = self._calls.open(book.rank)
+            call_id, answer = self._calls.open(book.rank, book.incarnation, timeout_seconds)
             answers.append(answer)
             if not self._send(book, Utility(self._index, call_id, method)):
                 self._calls.fail(book.rank, book.incarnation, "not reachable")
-        async with asyncio.timeout(timeout_seconds):
-            return {result.rank: result for result in await asyncio.gather(*answers)}
+        return {result.rank: result for result in await asyncio.gather(*answers)}
 
     # ── sending ──
 
@@ -200,9 +206,7 @@ class DPLBClient:
         """Send a request to the best engine that takes it; False if none does."""
         now = time.monotonic()
         view = self._view.routing_view(now)
-        # A pin is for the first engine; a request that has lost it is better off anywhere.
-        pinned_rank = in_flight.request.pinned_rank if in_flight.attempt < 0 else None
-        loads = [load for load in view.loads if pinned_rank in (None, load.rank)]
+        loads = [load for load in view.loads if in_flight.may_go_to(self._view.books[load.rank])]
         num_tokens = in_flight.num_context_tokens
         while choice := self._balancer.choose(view._replace(loads=loads), num_tokens):
             book = self._view.books[choice.rank]
@@ -236,7 +240,16 @@ class DPLBClient:
     # ── receiving: what the link calls ──
 
     def on_hello(self, hello: EngineHello) -> None:
-        """An engine is ready to serve, and what waits here can go to it."""
+        """An engine is ready to serve, and what waits here can go to it, if it counts as we do."""
+        block_size = self._config.engine.block_size
+        if (hello.block_size, hello.hash_seed) != (block_size, HASH_SEED):
+            self._complaints.warning(
+                f"refused {hello.rank}",
+                "engine %d.%d is refused: its block_size %d and hash_seed %r are not %d and %r",
+                hello.rank, hello.incarnation, hello.block_size, hello.hash_seed,
+                block_size, HASH_SEED,
+            )  # fmt: skip
+            return
         death = self._view.welcome(hello)
         if self._view.is_current(hello.rank, hello.incarnation):
             self._view.books[hello.rank].heard_at = time.monotonic()
@@ -256,6 +269,11 @@ class DPLBClient:
         for output in outputs.outputs:
             in_flight = self._requests.get(output.request_id)
             if in_flight is None or not in_flight.is_of(book, output.attempt):
+                continue
+            if output.first_output_index > len(in_flight.stream.token_ids):
+                self._complaints.warning("gap", "engine %d skipped tokens", book.rank)
+                self._send_abort(in_flight, book)
+                self._move([in_flight], "skipped tokens", {output.request_id})
                 continue
             in_flight.take(output, now, self._metrics)
             if output.finish_reason is not None:
@@ -285,7 +303,10 @@ class DPLBClient:
         self._probes |= {loop.call_later(s, self._probe_engines) for s in PROBE_DELAYS_SECONDS}
 
     def _probe_engines(self) -> None:
-        for book in list(self._view.books.values()):
+        self._probe(self._view.books.values())
+
+    def _probe(self, books: Iterable[EngineBook]) -> None:
+        for book in books:
             is_reachable = self._send(book, Utility(self._index, 0, "ping"))
             self._view.set_reachable(book.rank, is_reachable, time.monotonic())
 
@@ -299,18 +320,16 @@ class DPLBClient:
 
     def _on_abort(self, stream: RequestStream, reason: FinishReason) -> None:
         in_flight = self._requests[stream.request.request_id]
-        if in_flight.engine is None:
-            self._waiting.remove(in_flight)
-        else:
+        self._waiting.leave(in_flight)
+        if in_flight.engine is not None:
             self._send_abort(in_flight, in_flight.engine)
         self._end(in_flight, reason, time.monotonic())
 
     def _fail(
         self, in_flight: InFlight, error: str, retry_after_seconds: int | None = None
     ) -> None:
-        if in_flight.engine is None:
-            self._waiting.remove(in_flight)
-        elif self._view.is_current(in_flight.engine.rank, in_flight.engine.incarnation):
+        self._waiting.leave(in_flight)
+        if in_flight.engine is not None:
             self._send_abort(in_flight, in_flight.engine)
         in_flight.stream.fail(error, retry_after_seconds)
         self._end(in_flight, FinishReason.ERROR, time.monotonic())
@@ -326,67 +345,68 @@ class DPLBClient:
                 if in_flight.engine is not None
                 and (in_flight.engine.rank, in_flight.engine.incarnation) == death[:2]
             ]
-            self._logger.warning(
+            self._logger.log(
+                logging.WARNING if victims else logging.DEBUG,
                 "engine %d.%d is gone (%s): %d requests move",
                 death.rank, death.incarnation, death.cause, len(victims),
             )  # fmt: skip
             self._calls.fail(death.rank, death.incarnation, death.cause)
-            for in_flight in victims:
-                self._move(in_flight, death)
+            # Should it be alive after all (a healed partition, SIGCONT), it is not to go on with them.
+            victim_ids = [in_flight.request.request_id for in_flight in victims]
+            abort = AbortRequests(self._index, self._incarnation, 0, victim_ids)
+            self._link.send(death.rank, death.incarnation, abort)
+            guilty_ids = (death.suspects or set(victim_ids)) if death.fault else set()
+            self._move(victims, death.cause, guilty_ids)
 
-    def _move(self, in_flight: InFlight, death: EngineDeath) -> None:
-        book = in_flight.engine
-        assert book is not None
-        in_flight.assign(None)
-        # Should it be alive after all (a healed partition, SIGCONT), it is not to go on with this.
-        abort = AbortRequests(self._index, self._incarnation, 0, [in_flight.request.request_id])
-        self._send(book, abort)
-        is_suspect = not death.suspects or in_flight.request.request_id in death.suspects
-        in_flight.num_fault_moves += death.fault and is_suspect
-        in_flight.queued_at = time.monotonic()
-        if in_flight.num_fault_moves > self._config.frontend.max_migrations:
-            self._wait(in_flight)
-            self._fail(in_flight, f"the engines that served this request failed ({death.cause})")
-            return
-        if in_flight.stream.token_ids:
-            in_flight.is_moving = True
-            in_flight.stream.num_migrations += 1
-            self._metrics.moved(death.cause.partition(":")[0])
-        if not self._dispatch(in_flight):
-            self._wait(in_flight)
-
-    def _wait(self, in_flight: InFlight) -> None:
-        """Hold a request here; one that has begun goes before those that have not."""
-        if in_flight.attempt >= 0:
-            self._waiting.appendleft(in_flight)
-        else:
-            self._waiting.append(in_flight)
+    def _move(self, victims: list[InFlight], cause: str, guilty_ids: Set[str]) -> None:
+        """Send requests that have lost their engine to others; what no engine takes waits first."""
+        for in_flight in victims:
+            in_flight.assign(None)
+            in_flight.queued_at = time.monotonic()
+            in_flight.num_fault_moves += in_flight.request.request_id in guilty_ids
+        limit = self._config.frontend.max_migrations
+        for in_flight in victims:
+            if in_flight.num_fault_moves > limit:
+                self._fail(in_flight, f"the engines that served this request failed ({cause})")
+            elif in_flight.stream.token_ids:
+                in_flight.is_moving = True
+                in_flight.stream.num_migrations += 1
+                self._metrics.moved(cause.partition(":")[0])
+        moving = [in_flight for in_flight in victims if in_flight.num_fault_moves <= limit]
+        self._waiting.join_first(moving)
+        self._dispatch_waiting()
 
     def _dispatch_waiting(self) -> None:
         if self._waiting and self.num_ready_engines:
-            self._waiting = deque(held for held in self._waiting if not self._dispatch(held))
+            self._waiting.serve(self._dispatch)
 
     # ── clocks ──
 
-    async def _tick(self) -> None:
-        """Look at what only time brings about: lost engines, requests that waited too long."""
-        loop = asyncio.get_running_loop()
+    async def _repeat(self, turn: Callable[[], None], seconds: float) -> None:
+        """Take a turn every so often, for ever: what goes wrong in one must not end the others."""
         while True:
-            due = loop.time() + TICK_SECONDS
-            await asyncio.sleep(TICK_SECONDS)
-            now = time.monotonic()
-            self._on_deaths(self._view.expire(now))
-            self._dispatch_waiting()
-            for in_flight in list(self._waiting):
-                if now - in_flight.queued_at > self._config.frontend.queue_timeout:
-                    self._metrics.refused("queue timeout")
-                    self._fail(in_flight, "no engine became ready in time", RETRY_AFTER_SECONDS)
-            self._metrics.loop_state(len(self._waiting), max(0.0, loop.time() - due))
-            for book in self._view.books.values():
-                self._metrics.engine_known(book.rank, now - book.heard_at, book.unacknowledged)
+            try:
+                turn()
+            except Exception:  # noqa: BLE001 - logged, but not each time
+                self._complaints.warning("turn", "a turn failed: %s", traceback.format_exc())
+            await asyncio.sleep(seconds)
 
-    async def _announce(self) -> None:
+    def _tick(self) -> None:
+        """Look at what only time brings about: lost engines, requests that waited too long."""
+        now = time.monotonic()
+        self._metrics.loop_state(len(self._waiting), max(0.0, now - self._ticked_at - TICK_SECONDS))
+        self._ticked_at = now
+        self._on_deaths(self._view.expire(now))
+        # Its queue may only have been full, or its connection away for longer than a moment.
+        self._probe(book for book in self._view.books.values() if book.disconnected_at is not None)
+        self._dispatch_waiting()
+        for in_flight in self._waiting:
+            if now - in_flight.queued_at > self._config.frontend.queue_timeout:
+                self._metrics.refused("queue timeout")
+                self._fail(in_flight, "no engine became ready in time", RETRY_AFTER_SECONDS)
+        for book in self._view.books.values():
+            self._metrics.engine_known(book.rank, now - book.heard_at, book.unacknowledged)
+
+    def _announce(self) -> None:
         """Tell the coordinator again and again, so that a new one knows this frontend at once."""
-        while True:
-            self._link.announce(len(self._requests), len(self._waiting))
-            await asyncio.sleep(ANNOUNCE_SECONDS)
+        self._link.announce(len(self._requests), len(self._waiting))

@@ -102,6 +102,8 @@ class LiveView:
         if book is None or book.incarnation > incarnation:
             return None
         del self.books[rank]
+        if book.incarnation < incarnation:  # of its own end nothing is known
+            return EngineDeath(rank, book.incarnation, "replaced", fault=False)
         return EngineDeath(rank, book.incarnation, cause, fault)
 
     def set_reachable(self, rank: int, is_reachable: bool, now: float) -> None:

@@ -14,7 +14,44 @@ class Charge(NamedTuple):
 
     def plus(self, other: "Charge") -> "Charge":
         """The sum, field by field."""
-        return Charge(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+        return Charge(
+            self.requests + other.requests,
+            self.uncomputed_tokens + other.uncomputed_tokens,
+            self.prompt_tokens + other.prompt_tokens,
+        )
+
+    def minus(self, other: "Charge") -> "Charge":
+        """The difference, field by field."""
+        return Charge(
+            self.requests - other.requests,
+            self.uncomputed_tokens - other.uncomputed_tokens,
+            self.prompt_tokens - other.prompt_tokens,
+        )
+
+
+class Ledger:
+    """Charges by rising `dispatch_seq`, and their sum: a choice must not cost more the more wait."""
+
+    def __init__(self) -> None:
+        self.total = Charge()
+        self._entries: dict[int, Charge] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, seq: int, charge: Charge) -> None:
+        """Enter a charge; `seq` is higher than all before."""
+        self._entries[seq] = charge
+        self.total = self.total.plus(charge)
+
+    def remove(self, seq: int) -> None:
+        """Take one entry out."""
+        self.total = self.total.minus(self._entries.pop(seq))
+
+    def forget_until(self, acknowledged: int) -> None:
+        """Take out the entries up to this one: a report has them now."""
+        while self._entries and (seq := next(iter(self._entries))) <= acknowledged:
+            self.remove(seq)
 
 
 class EngineLoad(NamedTuple):
@@ -50,8 +87,8 @@ class EngineBook:
         self.disconnected_at: float | None = None
         self._frontend = frontend
         self._last_seq = 0
-        self._sent: dict[int, Charge] = {}
-        self._withdrawn: dict[int, Charge] = {}
+        self._sent = Ledger()
+        self._withdrawn = Ledger()
         self._charges: dict[str, Charge] = {}
 
     @property
@@ -68,13 +105,14 @@ class EngineBook:
         """Enter a request that is being sent, and return its `dispatch_seq`."""
         self._last_seq += 1
         charge = Charge(1, prompt_tokens, prompt_tokens)
-        self._sent[self._last_seq] = self._charges[request_id] = charge
+        self._charges[request_id] = charge
+        self._sent.add(self._last_seq, charge)
         return self._last_seq
 
     def undo_dispatch(self, request_id: str) -> None:
         """Take back the newest dispatch: the socket did not take it."""
         del self._charges[request_id]
-        del self._sent[self._last_seq]
+        self._sent.remove(self._last_seq)
         self._last_seq -= 1
 
     def withdraw(self, request_id: str, has_begun: bool) -> int:
@@ -83,7 +121,7 @@ class EngineBook:
         charge = self._charges.pop(request_id)
         if has_begun:
             charge = charge._replace(uncomputed_tokens=0)
-        self._withdrawn[self._last_seq] = charge
+        self._withdrawn.add(self._last_seq, charge)
         return self._last_seq
 
     def settle(self, request_id: str) -> None:
@@ -98,12 +136,8 @@ class EngineBook:
         self.heard_at = max(self.heard_at, made_at)
         for index, incarnation, acknowledged in report.acknowledged:
             if (index, incarnation) == self._frontend:
-                self._forget_until(acknowledged)
-
-    def _forget_until(self, acknowledged: int) -> None:
-        for entries in (self._sent, self._withdrawn):
-            for seq in [seq for seq in entries if seq <= acknowledged]:
-                del entries[seq]
+                self._sent.forget_until(acknowledged)
+                self._withdrawn.forget_until(acknowledged)
 
     def load(self, now: float) -> EngineLoad:
         """The engine's load now."""
@@ -111,14 +145,7 @@ class EngineBook:
             self.rank,
             self.report,
             now - self.heard_at,
-            sent=_sum(self._sent),
-            withdrawn=_sum(self._withdrawn),
+            sent=self._sent.total,
+            withdrawn=self._withdrawn.total,
             capacity_tokens=self.hello.num_blocks * self.hello.block_size,
         )
-
-
-def _sum(charges: dict[int, Charge]) -> Charge:
-    total = Charge()
-    for charge in charges.values():
-        total = total.plus(charge)
-    return total

@@ -25,6 +25,8 @@ class InFlight:
     is_moving: bool = False
     """Its engine has died, and no token has come from the next one yet."""
     num_fault_moves: int = 0
+    model_fingerprint: str | None = None
+    """The weights that have begun the answer; none others may go on with it."""
 
     @property
     def request(self) -> GenerationRequest:
@@ -62,6 +64,15 @@ class InFlight:
         self.stream.engine_rank = engine.rank if engine is not None else None
         self.attempt += engine is not None
 
+    def may_go_to(self, engine: EngineBook) -> bool:
+        """Whether this engine may have it: its pin, and the weights of what there is of the answer.
+
+        A pin is for the first engine; a request that has lost it is better off anywhere.
+        """
+        if self.attempt < 0 and self.request.pinned_rank not in (None, engine.rank):
+            return False
+        return self.model_fingerprint in (None, engine.hello.model_fingerprint)
+
     def is_of(self, engine: EngineBook, attempt: int) -> bool:
         """Whether an output of this attempt on this engine is to be believed."""
         return self.engine is engine and self.attempt == attempt
@@ -73,6 +84,7 @@ class InFlight:
         self.stream.put(output)
         fresh = len(self.stream.token_ids) - known
         if fresh:
+            self.model_fingerprint = self.engine.hello.model_fingerprint
             self._measure(fresh, self.engine.rank, now, metrics)
         if output.cached_tokens is not None and self.attempt == 0:
             self.stream.cached_tokens = output.cached_tokens

@@ -29,7 +29,7 @@ from frontend.sampling_resolver import SamplingResolver, requested_max_tokens
 from frontend.tokenizer import Tokenizer
 
 DEFAULT_COMPLETION_TOKENS = 16
-MAX_CHOICES = 16_384
+MAX_CHOICES = 1_024
 """Over all prompts of one body."""
 MAX_STOP_STRINGS = 128
 MAX_CACHE_SALT_CHARACTERS = 128

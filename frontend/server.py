@@ -14,6 +14,8 @@ from frontend.client import DPLBClient
 
 LAST_BYTES_SECONDS = 2.0
 """What responses get to leave after their requests have ended."""
+CLOSING_SECONDS = 0.5
+"""What Hypercorn gets after that to close its connections."""
 
 Application = Callable[..., Awaitable[None]]
 
@@ -41,11 +43,21 @@ class FrontendServer:
         loop.add_signal_handler(signal.SIGTERM, self._terminated.set)
         await self._client.start()
         all_finished = loop.create_future()
-        await hypercorn.asyncio.serve(
-            cast("Any", self._app),
-            self._hypercorn_config(),
-            shutdown_trigger=lambda: self._drain(all_finished),
+        serving = asyncio.ensure_future(
+            hypercorn.asyncio.serve(
+                cast("Any", self._app),
+                self._hypercorn_config(),
+                shutdown_trigger=lambda: self._drain(all_finished),
+            )
         )
+        await asyncio.wait((serving, all_finished), return_when=asyncio.FIRST_COMPLETED)
+        # Hypercorn waits for ever to flush what a client does not read; the loop's end cuts that.
+        await asyncio.wait((serving,), timeout=LAST_BYTES_SECONDS + CLOSING_SECONDS)
+        if serving.done():
+            serving.result()
+        else:
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
         await self._client.stop()
         return bool(await all_finished)
 
@@ -70,5 +82,7 @@ class FrontendServer:
         settings.backlog = 4096
         settings.accesslog = None
         settings.errorlog = logging.getLogger("hypercorn.error")
+        # Its only other news is an address with advice about Ctrl-C, and both are the launcher's.
+        settings.errorlog.setLevel(logging.WARNING)
         settings.include_server_header = False
         return settings

@@ -12,16 +12,28 @@ class UtilityCalls:
         self._last_call_id = 0
         self._calls: dict[int, tuple[int, asyncio.Future[UtilityResult]]] = {}
 
-    def open(self, rank: int) -> tuple[int, asyncio.Future[UtilityResult]]:
-        """A fresh call id, and the answer to come."""
+    def open(
+        self, rank: int, incarnation: int, timeout_seconds: float
+    ) -> tuple[int, asyncio.Future[UtilityResult]]:
+        """A fresh call id, and the answer to come: the engine's, or that there was none in time."""
         self._last_call_id += 1
-        answer: asyncio.Future[UtilityResult] = asyncio.get_running_loop().create_future()
-        self._calls[self._last_call_id] = (rank, answer)
-        return self._last_call_id, answer
+        call_id = self._last_call_id
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[UtilityResult] = loop.create_future()
+        self._calls[call_id] = (rank, answer)
+        no_answer = UtilityResult(rank, incarnation, call_id, error="no answer in time")
+        timer = loop.call_later(timeout_seconds, self.resolve, no_answer)
+
+        def close(_: asyncio.Future[UtilityResult]) -> None:
+            timer.cancel()
+            del self._calls[call_id]
+
+        answer.add_done_callback(close)
+        return call_id, answer
 
     def resolve(self, result: UtilityResult) -> None:
         """An engine has answered; unknown call ids are ignored."""
-        _, answer = self._calls.pop(result.call_id, (0, None))
+        _, answer = self._calls.get(result.call_id, (0, None))
         if answer is not None and not answer.done():
             answer.set_result(result)
 

@@ -144,3 +144,9 @@ def test_all_engines_are_dead_only_while_none_is_starting(view: LiveView) -> Non
         view.apply(cluster(entry(state, incarnation=incarnation)), 0.1)
         told.append(view.are_all_engines_dead)
     assert told == [False, True, False]
+
+
+def test_the_fault_of_a_later_incarnation_is_not_that_of_the_one_before(view: LiveView) -> None:
+    report = LoadReport(0, 2, 1, EnginePhase.READY)
+    later = EngineEntry(0, 2, EngineState.DEAD, "exit code 1", True, report)
+    assert view.apply(cluster(later), 0.1) == [EngineDeath(0, 1, "replaced", fault=False)]

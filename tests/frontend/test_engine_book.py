@@ -81,3 +81,12 @@ def test_report_plus_books_is_the_truth_about_own_requests(events: list[str]) ->
             book.accept(newest, made_at=0.0)
         load = book.load(0.0)
         assert reported_count + load.sent.requests - load.withdrawn.requests == len(alive)
+
+
+def test_what_was_sent_can_be_taken_back() -> None:
+    book = new_book()
+    book.dispatch("a", 10)
+    book.dispatch("b", 20)
+    book.undo_dispatch("b")
+    assert book.load(0.0).sent == Charge(1, 10, 10)
+    assert book.dispatch("c", 5) == 2

@@ -17,7 +17,7 @@ import msgspec
 from cluster.errors import ControlError
 from cluster.launch.control_client import ask
 from cluster.launch.status import ClusterStatus, ProcessStatus
-from tests.support.processes import is_running
+from tests.support.processes import children_of, is_running
 from tests.support.waiting import wait_until
 
 START_SECONDS = 120.0
@@ -135,10 +135,8 @@ class LaunchedCluster:
 
     def close(self) -> None:
         """Leave nothing behind, whatever has happened. Raises AssertionError if a child survives."""
-        pids = []
-        if self.process.poll() is None:
-            pids = [process.pid for process in self.status().processes]
-            self.process.kill()
+        pids = children_of(self.process.pid)
+        self.process.kill()
         self.process.wait()
         wait_until(lambda: not any(is_running(pid) for pid in pids), 5)
         shutil.rmtree(self.directory)

@@ -45,6 +45,7 @@ class SmallCluster:
             launch=LaunchConfig(log_level="debug"),
             run_directory=str(run_directory),
         )
+        (run_directory / "metrics").mkdir(exist_ok=True)
         self._config_path = run_directory / "cluster.json"
         save_config(self.config, self._config_path)
         self._step_seconds = step_seconds
