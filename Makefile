@@ -1,6 +1,7 @@
 # Two commands matter: `make demo` and `make test`. They work from any directory with `make -C`.
 ROOT   := $(dir $(abspath $(lastword $(MAKEFILE_LIST))))
 VENV   ?= $(ROOT).venv
+override VENV := $(abspath $(VENV))
 PYTHON ?= python3
 PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed

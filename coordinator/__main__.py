@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cluster.config import load_config
 from cluster.telemetry.logs import configure_logging
+from cluster.telemetry.metrics import join_metrics
 from cluster.telemetry.process import prepare_process
 from cluster.wire.sockets import new_context
 from coordinator.coordinator import Coordinator
@@ -20,6 +21,7 @@ def main() -> None:
     prepare_process("quadriga: coordinator")
     config = load_config(arguments.config)
     configure_logging("coordinator", config.launch.log_level, config.launch.log_format)
+    join_metrics(Path(config.run_directory) / "metrics", "coordinator")
     context = new_context()
     coordinator = Coordinator(config, arguments.incarnation, context)
     signal.signal(signal.SIGTERM, lambda *_: coordinator.stop())

@@ -1,7 +1,6 @@
 """What the cluster is known to be: messages in, verdicts and views out. Pure; takes `now`."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from cluster.config import CoordinatorConfig
 from cluster.wire.messages import (
@@ -22,50 +21,19 @@ from cluster.wire.messages import (
     Role,
     ToCoordinator,
 )
+from coordinator.process_record import EngineRecord, FrontendRecord, ProcessRecord
 
 OWN_PAUSE_SECONDS = 0.5
 """A longer gap between two looks at the clock means that this process did not run (a suspended
 machine, a debugger): the silence of others meanwhile proves nothing."""
 
 LONGEST_STEPS_BEFORE_HUNG = 10
+FRONTEND_HANG_TIMEOUTS = 3
+"""A silent frontend gets so many hang timeouts: its death breaks its connections, and meanwhile the
+others accept all new ones."""
+
 DRAINED = "drained"
 """The cause of a planned end."""
-
-
-@dataclass(slots=True)
-class EngineRecord:
-    """One engine's newest incarnation."""
-
-    rank: int
-    incarnation: int
-    heard_at: float
-    report: LoadReport | None = None
-    is_dead: bool = False
-    cause: str = ""
-    fault: bool = False
-    restarts: int = 0
-    pid: int = 0
-    parked: bool = False
-
-    @property
-    def is_serving(self) -> bool:
-        """Whether it has finished starting, by its own word."""
-        return self.report is not None and self.report.phase >= EnginePhase.READY
-
-
-@dataclass(slots=True)
-class FrontendRecord:
-    """One frontend's newest incarnation."""
-
-    index: int
-    incarnation: int
-    is_dead: bool = False
-    requests_address: str = ""
-    outputs_address: str = ""
-    in_flight: int = 0
-    queued: int = 0
-    restarts: int = 0
-    pid: int = 0
 
 
 class ClusterState:
@@ -80,7 +48,8 @@ class ClusterState:
         self._incarnation = incarnation
         self._engines: dict[int, EngineRecord] = {}
         self._frontends: dict[int, FrontendRecord] = {}
-        self._desired_engines: int | None = None
+        self._size: tuple[int, int] | None = None
+        """How many engines and frontends there are to be, once the launcher has told."""
         self._draining = False
         self._view_seq = 0
         self._looked_at = now
@@ -103,16 +72,17 @@ class ClusterState:
                     reason = DRAINED if message.drained else f"error: {message.reason}"
                     self._bury(engine, reason, fault=not message.drained)
             case FrontendHello():
-                self._apply_hello(message)
+                self._apply_hello(message, now)
             case FrontendReport():
-                frontend = self._frontend(message.index, message.incarnation)
-                if frontend is not None:
-                    frontend.in_flight, frontend.queued = message.in_flight, message.queued
-                    self.is_changed = True
+                self._apply_frontend_report(message, now)
             case ProcessStarted():
-                self._apply_started(message, now)
+                process = self._process(message.role, message.index, message.incarnation, now)
+                if process is not None:
+                    process.pid = message.pid
             case ProcessExited():
-                self._apply_exit(message, now)
+                process = self._process(message.role, message.index, message.incarnation, now)
+                if process is not None:
+                    self._bury(process, message.cause, message.fault)
             case DesiredState():
                 self._apply_desired(message, now)
             case BlockEvents():
@@ -130,84 +100,87 @@ class ClusterState:
         engine.report = report
         self.is_changed = True
 
-    def _apply_hello(self, hello: FrontendHello) -> None:
-        frontend = self._frontend(hello.index, hello.incarnation)
-        if frontend is None or frontend.requests_address:
+    def _apply_hello(self, hello: FrontendHello, now: float) -> None:
+        frontend = self._frontend(hello.index, hello.incarnation, now)
+        if frontend is None:
+            return
+        frontend.heard_at = now
+        if frontend.requests_address:
             return
         frontend.requests_address = hello.requests_address
         frontend.outputs_address = hello.outputs_address
         self.is_changed = self.is_urgent = True
 
-    def _apply_started(self, started: ProcessStarted, now: float) -> None:
-        process: EngineRecord | FrontendRecord | None = None
-        if started.role is Role.ENGINE:
-            process = self._engine(started.index, started.incarnation, now)
-        elif started.role is Role.FRONTEND:
-            process = self._frontend(started.index, started.incarnation)
-        if process is not None:
-            process.pid = started.pid
-
-    def _apply_exit(self, exited: ProcessExited, now: float) -> None:
-        if exited.role is Role.ENGINE:
-            engine = self._engine(exited.index, exited.incarnation, now)
-            if engine is not None:
-                self._bury(engine, exited.cause, exited.fault)
-        elif exited.role is Role.FRONTEND:
-            frontend = self._frontend(exited.index, exited.incarnation)
-            if frontend is not None and not frontend.is_dead:
-                frontend.is_dead = True
-                frontend.in_flight = frontend.queued = 0
-                self.is_changed = self.is_urgent = True
+    def _apply_frontend_report(self, report: FrontendReport, now: float) -> None:
+        frontend = self._frontend(report.index, report.incarnation, now)
+        if frontend is None or frontend.is_dead:
+            return
+        frontend.heard_at = now
+        frontend.in_flight, frontend.queued = report.in_flight, report.queued
+        self.is_changed = True
 
     def _apply_desired(self, desired: DesiredState, now: float) -> None:
-        if (desired.draining, desired.engines) != (self._draining, self._desired_engines):
-            self._draining, self._desired_engines = desired.draining, desired.engines
+        size = (desired.engines, desired.frontends)
+        if (desired.draining, size) != (self._draining, self._size):
+            self._draining, self._size = desired.draining, size
+            _keep_below(desired.engines, self._engines)
+            _keep_below(desired.frontends, self._frontends)
             self.is_changed = self.is_urgent = True
         for entry in desired.processes:
             self._reconcile(entry, now)
 
     def _reconcile(self, entry: ProcessEntry, now: float) -> None:
         """Learn what a lost or earlier message would have said."""
+        process = self._process(entry.role, entry.index, entry.incarnation, now)
+        if process is None:
+            return
         if not entry.alive:
-            exited = ProcessExited(
-                entry.role, entry.index, entry.incarnation, entry.cause, entry.fault
-            )
-            self._apply_exit(exited, now)
-        record: EngineRecord | FrontendRecord | None = None
-        if entry.role is Role.ENGINE:
-            record = self._engine(entry.index, entry.incarnation, now)
-            if isinstance(record, EngineRecord):
-                record.parked = entry.parked
-        elif entry.role is Role.FRONTEND:
-            record = self._frontend(entry.index, entry.incarnation)
-        if record is not None:
-            record.pid, record.restarts = entry.pid, entry.restarts
+            self._bury(process, entry.cause, entry.fault)
+        process.pid, process.restarts = entry.pid, entry.restarts
+        if isinstance(process, EngineRecord):
+            process.parked = entry.parked
 
     # ── records ──
 
+    def _process(
+        self, role: Role, index: int, incarnation: int, now: float
+    ) -> EngineRecord | FrontendRecord | None:
+        match role:
+            case Role.ENGINE:
+                return self._engine(index, incarnation, now)
+            case Role.FRONTEND:
+                return self._frontend(index, incarnation, now)
+            case Role.COORDINATOR:
+                return None
+
     def _engine(self, rank: int, incarnation: int, now: float) -> EngineRecord | None:
-        """The record of this incarnation; None if a newer one is known."""
+        """The record of this incarnation; None if a newer one is known, or no such rank is."""
+        if self._size is not None and not 0 <= rank < self._size[0]:
+            return None
         known = self._engines.get(rank)
         if known is not None and known.incarnation > incarnation:
             return None
         if known is None or known.incarnation < incarnation:
-            known = self._engines[rank] = EngineRecord(rank, incarnation, heard_at=now)
+            known = self._engines[rank] = EngineRecord(rank, incarnation, now)
             self.is_changed = self.is_urgent = True
         return known
 
-    def _frontend(self, index: int, incarnation: int) -> FrontendRecord | None:
+    def _frontend(self, index: int, incarnation: int, now: float) -> FrontendRecord | None:
+        """The record of this incarnation; None if a newer one is known, or no such index is."""
+        if self._size is not None and not 0 <= index < self._size[1]:
+            return None
         known = self._frontends.get(index)
         if known is not None and known.incarnation > incarnation:
             return None
         if known is None or known.incarnation < incarnation:
-            known = self._frontends[index] = FrontendRecord(index, incarnation)
+            known = self._frontends[index] = FrontendRecord(index, incarnation, now)
             self.is_changed = self.is_urgent = True
         return known
 
-    def _bury(self, engine: EngineRecord, cause: str, fault: bool) -> None:
-        if engine.is_dead:
+    def _bury(self, process: ProcessRecord, cause: str, fault: bool) -> None:
+        if process.is_dead:
             return  # the first cause is the true one; a kill that follows a verdict is its effect
-        engine.is_dead, engine.cause, engine.fault = True, cause, fault
+        process.is_dead, process.cause, process.fault = True, cause, fault
         self.is_changed = self.is_urgent = True
 
     # ── time ──
@@ -221,13 +194,18 @@ class ClusterState:
             cause = self._hang(engine, now)
             if cause is not None:
                 self._bury(engine, cause, fault=True)
+        for frontend in self._frontends.values():
+            silence = now - frontend.heard_at
+            limit = FRONTEND_HANG_TIMEOUTS * self._config.hang_timeout
+            if frontend.is_serving and silence > limit:
+                self._bury(frontend, _silent(silence), fault=True)
 
     def _hang(self, engine: EngineRecord, now: float) -> str | None:
         report = engine.report
         assert report is not None
         silence = now - engine.heard_at
         if silence > self._config.hang_timeout:
-            return f"silent: no sign of life for {silence:.1f} s"
+            return _silent(silence)
         limit = max(
             self._config.hang_timeout, LONGEST_STEPS_BEFORE_HUNG * report.predicted_step_seconds
         )
@@ -240,8 +218,8 @@ class ClusterState:
         pause = now - self._looked_at
         self._looked_at = now
         if pause > OWN_PAUSE_SECONDS:
-            for engine in self._engines.values():
-                engine.heard_at += pause
+            for process in (*self._engines.values(), *self._frontends.values()):
+                process.heard_at += pause
 
     def _state(self, engine: EngineRecord, now: float) -> EngineState:
         if engine.is_dead:
@@ -266,20 +244,7 @@ class ClusterState:
             view_seq=self._view_seq,
             draining=self._draining,
             engines=list(self._engine_entries(now)),
-            frontends=[
-                FrontendEntry(
-                    frontend.index,
-                    frontend.incarnation,
-                    alive=not frontend.is_dead,
-                    requests_address=frontend.requests_address,
-                    outputs_address=frontend.outputs_address,
-                    in_flight=frontend.in_flight,
-                    queued=frontend.queued,
-                    restarts=frontend.restarts,
-                    pid=frontend.pid,
-                )
-                for _, frontend in sorted(self._frontends.items())
-            ],
+            frontends=list(self._frontend_entries()),
         )
 
     def _engine_entries(self, now: float) -> Iterator[EngineEntry]:
@@ -296,3 +261,29 @@ class ClusterState:
                 pid=engine.pid,
                 parked=engine.parked,
             )
+
+    def _frontend_entries(self) -> Iterator[FrontendEntry]:
+        for index, frontend in sorted(self._frontends.items()):
+            yield FrontendEntry(
+                index,
+                frontend.incarnation,
+                alive=not frontend.is_dead,
+                requests_address=frontend.requests_address,
+                outputs_address=frontend.outputs_address,
+                in_flight=0 if frontend.is_dead else frontend.in_flight,
+                queued=0 if frontend.is_dead else frontend.queued,
+                restarts=frontend.restarts,
+                pid=frontend.pid,
+                cause=frontend.cause,
+                fault=frontend.fault,
+            )
+
+
+def _keep_below(number: int, records: dict[int, EngineRecord] | dict[int, FrontendRecord]) -> None:
+    """Forget places that the cluster does not have: whoever reported from there is a stranger."""
+    for index in [index for index in records if not 0 <= index < number]:
+        del records[index]
+
+
+def _silent(seconds: float) -> str:
+    return f"silent: no sign of life for {seconds:.1f} s"

@@ -6,11 +6,18 @@ import time
 import zmq
 
 from cluster.config import ClusterConfig
-from cluster.errors import DecodeError
+from cluster.errors import DecodeError, ProtocolMismatch
 from cluster.telemetry.logs import RateLimited
-from cluster.wire.codec import Decoder, Encoder
+from cluster.telemetry.metrics import counter
+from cluster.wire.codec import Decoder, Encoder, check_protocol_version
 from cluster.wire.endpoints import BLOCKS_TOPIC, VIEW_TOPIC, Endpoints
-from cluster.wire.messages import BlockEvents, EngineState, ToCoordinator
+from cluster.wire.messages import (
+    BlockEvents,
+    EngineEntry,
+    EngineState,
+    FrontendHello,
+    ToCoordinator,
+)
 from cluster.wire.sockets import Context, bind_pull, bind_xpub, receive_all, try_send
 from coordinator.cluster_state import ClusterState
 
@@ -28,6 +35,7 @@ class Coordinator:
     """
 
     def __init__(self, config: ClusterConfig, incarnation: int, context: Context) -> None:
+        """Must be made with the metrics of this process joined."""
         endpoints = Endpoints(config.run_directory)
         self._publish_interval = config.coordinator.publish_interval
         self._state = ClusterState(config.coordinator, incarnation, time.monotonic())
@@ -35,10 +43,11 @@ class Coordinator:
         self._views = bind_xpub(context, endpoints.view)
         self._encoder = Encoder()
         self._decoder: Decoder[ToCoordinator] = Decoder(ToCoordinator)
+        self._bad_frames = counter("wire_bad_frames").labels("coordinator")
         self._logger = logging.getLogger("coordinator")
         self._complaints = RateLimited(self._logger)
         self._published_at = 0.0
-        self._known_states: dict[tuple[int, int], EngineState] = {}
+        self._suspects: set[int] = set()
         self._is_stopping = False
 
     def stop(self) -> None:
@@ -77,7 +86,10 @@ class Coordinator:
         for frames in receive_all(self._reports):
             try:
                 message = self._decoder.decode(frames)
-            except DecodeError as error:
+                if isinstance(message, FrontendHello):
+                    check_protocol_version(message.protocol_version, f"frontend {message.index}")
+            except (DecodeError, ProtocolMismatch) as error:
+                self._bad_frames.inc()
                 self._complaints.warning("bad frame", "dropped a bad frame: %s", error)
                 continue
             if isinstance(message, BlockEvents):
@@ -89,14 +101,17 @@ class Coordinator:
         self._published_at = now
         try_send(self._views, [VIEW_TOPIC, *self._encoder.encode(view)])
         for engine in view.engines:
-            self._log_change((engine.rank, engine.incarnation), engine.state, engine.cause)
+            self._log_suspicion(engine)
 
-    def _log_change(self, engine: tuple[int, int], state: EngineState, cause: str) -> None:
-        if self._known_states.get(engine) is state:
+    def _log_suspicion(self, entry: EngineEntry) -> None:
+        """Say who has fallen silent, and who is back; starts and deaths the launcher tells."""
+        is_suspect = entry.state is EngineState.SUSPECT
+        if is_suspect == (entry.rank in self._suspects):
             return
-        self._known_states[engine] = state
-        level = (
-            logging.WARNING if state in (EngineState.SUSPECT, EngineState.DEAD) else logging.INFO
-        )
-        suffix = f": {cause}" if cause else ""
-        self._logger.log(level, "engine %d.%d is %s%s", *engine, state.name.lower(), suffix)
+        self._suspects ^= {entry.rank}
+        name = f"engine {entry.rank}.{entry.incarnation}"
+        if is_suspect:
+            silence = entry.report_age_seconds
+            self._logger.warning("%s is suspect: no report for %.1f s", name, silence)
+        else:
+            self._logger.info("%s is no longer suspect: it is %s", name, entry.state.name.lower())

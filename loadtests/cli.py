@@ -48,7 +48,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     load.add_argument("--seed", type=int, default=0,
                       help="fixes prompts and arrivals (default: %(default)s)")  # fmt: skip
     _add_workload(parser.add_argument_group("workload", "Random token ids, unless told otherwise."))
-    parser.add_argument("--json", type=Path, metavar="FILE",
+    parser.add_argument("--json", type=_output_file, metavar="FILE",
                         help="write the report there too; - is standard output, alone")  # fmt: skip
 
 
@@ -114,6 +114,13 @@ def _url(text: str) -> str:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     return text
+
+
+def _output_file(text: str) -> Path:
+    path = Path(text)
+    if path.is_dir() or not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a file in a folder that is there")
+    return path
 
 
 def _positive_int(text: str) -> int:

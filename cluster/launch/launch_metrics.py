@@ -15,6 +15,11 @@ class LaunchMetrics:
         self._engine_incarnation = gauge("engine_incarnation")
         self._engine_restarts = counter("engine_restarts")
         self._process_restarts = counter("process_restarts")
+        self._bad_frames = counter("wire_bad_frames").labels("launcher")
+
+    def bad_frame(self) -> None:
+        """Count frames that were no message."""
+        self._bad_frames.inc()
 
     def show_engines(self, engines: Iterable[ManagedProcess]) -> None:
         """Set the gauges of every engine."""

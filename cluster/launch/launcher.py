@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from cluster.config import ClusterConfig, save_config
-from cluster.errors import StartupError
+from cluster.errors import ConfigError, StartupError
 from cluster.launch.error_output import ErrorOutput
 from cluster.launch.exit_codes import ExitCode
 from cluster.launch.listener import listener_url, start_listening
@@ -48,7 +48,7 @@ def run_cluster(
     try:
         start_listening(listener)
         config = _with_run_directory(config, run_directory, listener)
-        save_config(config, run_directory.config_path)
+        _begin_files(config, run_directory)
         outcome = _supervise(config, planner(config, run_directory), run_directory, listener)
     finally:
         run_directory.remove()
@@ -58,6 +58,14 @@ def run_cluster(
     if outcome.reason:
         print(f"launch: {outcome.reason}", file=sys.stderr, flush=True)
     return outcome.code
+
+
+def _begin_files(config: ClusterConfig, run_directory: RunDirectory) -> None:
+    try:
+        save_config(config, run_directory.config_path)
+        join_metrics(run_directory.metrics_directory, "launcher")
+    except OSError as error:
+        raise ConfigError(f"{run_directory.path} cannot be written: {error.strerror}") from None
 
 
 def _with_run_directory(
@@ -83,7 +91,6 @@ def _supervise(
 ) -> Outcome:
     set_process_title(f"quadriga: launch {run_directory.cluster_id}")
     configure_logging("launch", config.launch.log_level, config.launch.log_format)
-    join_metrics(run_directory.metrics_directory, "launcher")
     with _shared_output() as output, _zmq_context() as context:
         logging.getLogger("launch").info(
             "cluster %s on %s, run directory %s",

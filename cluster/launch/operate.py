@@ -47,7 +47,10 @@ def stop(arguments: argparse.Namespace) -> None:
     """End a cluster, and return when it is gone. Raises ControlError if it cannot be told."""
     run_directory = find_run(arguments.cluster)
     status = msgspec.json.decode(ask(run_directory, "status"), type=ClusterStatus)
-    launcher = os.pidfd_open(status.pid)
+    try:
+        launcher = os.pidfd_open(status.pid)
+    except ProcessLookupError:
+        raise ControlError(f"cluster {status.id} has ended by itself") from None
     try:
         ask(run_directory, "stop", *(["now"] if arguments.now else []))
         print(f"stopping cluster {status.id} …", file=sys.stderr, flush=True)

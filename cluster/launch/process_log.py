@@ -1,15 +1,21 @@
 """The log of one process: a file of bounded size, and its last lines at hand."""
 
 import contextlib
+import logging
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+
+from cluster.telemetry.logs import RateLimited
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
 """A longer log is begun anew, one older file being kept: a run directory may be in memory."""
 
 MAX_LINE_BYTES = 64 * 1024
 TAIL_LINES = 20
+
+_complaints = RateLimited(logging.getLogger("launch"), every_seconds=60.0)
+"""One for all logs: they share a disk."""
 
 
 class ProcessLog:
@@ -48,8 +54,10 @@ class ProcessLog:
         text = lines.decode("utf-8", "replace")
         self._tail.extend(text.splitlines())
         self._forward(text)
-        with contextlib.suppress(OSError):
+        try:
             if self.path.stat().st_size + len(lines) > MAX_FILE_BYTES:
                 self.path.replace(self.path.with_suffix(".log.1"))
             with self.path.open("ab") as file:
                 file.write(lines)
+        except OSError as error:
+            _complaints.warning("log file", "%s was not written: %s", self.path, error.strerror)

@@ -51,18 +51,14 @@ class RunDirectory:
         path = root / (cluster_id or secrets.token_hex(3))
         _check_socket_paths(path, num_frontends)
         _make_private(root)
-        with _root_locked(root):
-            _sweep(root)
-            if path.exists():
-                raise ConfigError(
-                    f"--cluster-id {path.name} is running already: `cluster stop --cluster "
-                    f"{path.name}` ends it"
-                )
-            for folder in (path, path / "logs", path / "metrics"):
-                folder.mkdir(mode=0o700)
-            lock = os.open(path / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return cls(path, lock)
+        try:
+            with _root_locked(root):
+                _sweep(root)
+                return cls(path, _make_run(path))
+        except OSError as error:
+            raise ConfigError(
+                f"the run directory {path} cannot be made: {error.strerror}"
+            ) from None
 
     @property
     def cluster_id(self) -> str:
@@ -97,7 +93,9 @@ class RunDirectory:
 
     def remove(self) -> None:
         """Remove the folder and let go of its lock."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        # Locked, or a successor of the same name could begin in the folder that is being removed.
+        with contextlib.suppress(OSError), _root_locked(self.path.parent):
+            shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
 
 
@@ -142,6 +140,20 @@ def _root_locked(root: Path) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
+
+
+def _make_run(path: Path) -> int:
+    """Make a run directory and return the lock that is held on it."""
+    if path.exists():
+        raise ConfigError(
+            f"--cluster-id {path.name} is running already: `cluster stop --cluster {path.name}` "
+            "ends it"
+        )
+    for folder in (path, path / "logs", path / "metrics"):
+        folder.mkdir(mode=0o700)
+    lock = os.open(path / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return lock
 
 
 def _sweep(root: Path) -> None:

@@ -51,6 +51,17 @@ class Setting:
         return isinstance(self.kind, inspect.ListType)
 
     @property
+    def placeholder(self) -> str:
+        """What stands for its value in the help: `N`, `SECONDS`, or the last word of its name."""
+        match self.kind:
+            case inspect.IntType():
+                return "N"
+            case inspect.FloatType():
+                return "SECONDS" if self.description.startswith("Seconds") else "X"
+            case _:
+                return self.name.split("_")[-1].upper()
+
+    @property
     def limit(self) -> str:
         """What a value must be, in words, e.g. `a whole number from 1 to 1024`."""
         return _limit(self.kind)

@@ -1,13 +1,13 @@
 """What a person sees while a cluster starts, and the line that says where it is."""
 
-import contextlib
 import logging
-import sys
+import os
 from collections.abc import Sequence
 
 from cluster.launch.error_output import ErrorOutput
 from cluster.launch.managed_process import ManagedProcess
 
+STANDARD_OUTPUT = 1
 _BAR_WIDTH = 20
 
 
@@ -30,7 +30,7 @@ class StartupDisplay:
 
     def _log_change(self, process: ManagedProcess) -> None:
         key = (process.name, process.incarnation)
-        if self._known.get(key) == process.phase or not process.is_alive:
+        if self._known.get(key) == process.phase or not process.is_alive or process.is_stopping:
             return
         self._known = {known: phase for known, phase in self._known.items() if known[0] != key[0]}
         self._known[key] = process.phase
@@ -43,10 +43,10 @@ class StartupDisplay:
         line = f"{url} is ready (cluster {cluster_id}; `cluster stop` or Ctrl-C ends it)\n"
         if self._output.is_terminal:
             self._output.write(line)
-        if not (self._output.is_terminal and sys.stdout.isatty()):
-            with contextlib.suppress(OSError):  # nobody reads it: no reason to end
-                sys.stdout.write(line)
-                sys.stdout.flush()
+        if not (self._output.is_terminal and os.isatty(STANDARD_OUTPUT)):
+            standard_output = ErrorOutput(STANDARD_OUTPUT)
+            standard_output.write(line)
+            standard_output.close(timeout_seconds=0.1)
 
     def end(self) -> None:
         """Remove the live lines."""

@@ -98,8 +98,10 @@ class Supervisor:
             self._on_ended,
         )
         endpoints = Endpoints(run_directory.path)
-        self._link = ClusterLink(context, endpoints, self._on_view)
-        self._control = ControlServer(context, endpoints, self.status, self._stop)
+        self._link = ClusterLink(context, endpoints, self._on_view, self._metrics.bad_frame)
+        self._control = ControlServer(
+            context, endpoints, self.status, self._stop, self._metrics.bad_frame
+        )
 
     # ── the life ──
 
@@ -124,6 +126,7 @@ class Supervisor:
             self._link.close()
             self._control.close()
             self._keeper.close()
+        self._logger.info("every process has ended")
         return Outcome(self._forced) if self._forced is not None else outcome
 
     async def _drain(self) -> ExitCode:
@@ -139,7 +142,8 @@ class Supervisor:
         )
         if in_time and not self._keeper.has_cut_requests():
             return ExitCode.OK
-        self._logger.warning("some requests were cut by the deadline")
+        if self._forced is None:
+            self._logger.warning("some requests were cut")
         return ExitCode.FAILED
 
     async def _end_all(self) -> None:
@@ -150,9 +154,13 @@ class Supervisor:
         self._keeper.terminate(Role.ENGINE, Role.COORDINATOR)
         if await self._keeper.ended(*Role, timeout_seconds=END_SECONDS):
             return
+        self._logger.warning("killing %s, still there after %g s", self._alive(), END_SECONDS)
         self._keeper.kill(*Role)
         if not await self._keeper.ended(*Role, timeout_seconds=END_SECONDS):
-            self._logger.error("some processes do not end, though killed")
+            self._logger.error("%s: still there, though killed", self._alive())
+
+    def _alive(self) -> str:
+        return ", ".join(process.name for process in self._keeper.processes if process.is_alive)
 
     def _finish(self, outcome: Outcome) -> None:
         """Let this be how the cluster ends, unless it is ending already."""

@@ -25,7 +25,7 @@ def apply_view(
 ) -> Iterator[tuple[ManagedProcess, ExitCause]]:
     """Update each process by what the view says of its current incarnation.
 
-    Yields the engines that are alive and declared dead, each with the verdict: they hang, or their
+    Yields the processes that are alive and declared dead, each with the verdict: they hang, or their
     end has been announced and does not come.
     """
     engines = {(entry.rank, entry.incarnation): entry for entry in view.engines}
@@ -38,21 +38,28 @@ def apply_view(
             case Role.COORDINATOR:
                 process.mark_ready()
             case Role.FRONTEND:
-                _apply_frontend(process, frontends.get(place))
+                frontend = frontends.get(place)
+                _apply_frontend(process, frontend)
+                if frontend is not None and not frontend.alive:
+                    yield process, ExitCause(frontend.cause, frontend.fault)
             case Role.ENGINE:
-                entry = engines.get(place)
-                _apply_engine(process, entry)
-                if entry is not None and entry.state is EngineState.DEAD:
-                    yield process, ExitCause(entry.cause, entry.fault)
+                engine = engines.get(place)
+                _apply_engine(process, engine)
+                if engine is not None and engine.state is EngineState.DEAD:
+                    yield process, ExitCause(engine.cause, engine.fault)
 
 
 def _apply_frontend(process: ManagedProcess, entry: FrontendEntry | None) -> None:
-    if entry is not None and entry.alive and entry.requests_address:
+    if entry is None:
+        return  # a new coordinator that has not heard of it yet
+    if not entry.alive:
+        process.phase = "dead"
+    elif entry.requests_address:
         process.mark_ready()
 
 
 def _apply_engine(process: ManagedProcess, entry: EngineEntry | None) -> None:
-    if entry is None:
+    if entry is None or (process.is_loaded and entry.state is EngineState.STARTING):
         return  # a new coordinator that has not heard of it yet
     process.report = entry.report
     process.phase, process.progress = entry.state.name.lower(), 0.0

@@ -18,13 +18,13 @@ class ConsoleFormatter(logging.Formatter):
         self._process_name = process_name
 
     def format(self, record: logging.LogRecord) -> str:
-        """One readable line."""
+        """One readable line; text that is not valid Unicode is escaped, never raised on."""
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
         head = f"{clock}.{int(record.msecs):03d} {self._process_name:<14} {record.levelname:<7}"
         text = f"{head} {record.getMessage()}"
         if record.exc_info:
             text += "\n" + self.formatException(record.exc_info)
-        return text
+        return _printable(text)
 
 
 class JsonFormatter(logging.Formatter):
@@ -63,7 +63,7 @@ def configure_logging(process_name: str, level: str, log_format: LogFormat = "au
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    for noisy in ("hypercorn.access", "asyncio", "transformers", "filelock"):
+    for noisy in ("hypercorn.access", "hypercorn.error", "asyncio", "transformers", "filelock"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
 
 

@@ -3,7 +3,7 @@
 Each process writes its values into small memory-mapped files of one directory (prometheus-client's
 multiprocess mode). The files are named after the process's place in the cluster, `engine-3`, not its
 pid: a restarted process goes on counting where its predecessor was killed, so that a thousand
-restarts neither lose a count nor add a file. Gauges are removed when their owner dies.
+restarts neither lose a count nor add a file. Gauges are forgotten when their owner dies.
 """
 
 import os
@@ -19,6 +19,9 @@ PREFIX = "quadriga"
 DIRECTORY_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 CONTENT_TYPE = prometheus_client.CONTENT_TYPE_LATEST
 
+FILE_BYTES = {"counter": 64 * 1024, "gauge_livemostrecent": 64 * 1024, "histogram": 256 * 1024}
+"""Taken on the disk at once: a page that a full disk cannot give would end the process (SIGBUS)."""
+
 _SPECS = {spec.name: spec for spec in METRICS}
 
 
@@ -26,8 +29,12 @@ def join_metrics(directory: Path | str, process_name: str) -> None:
     """Let this process write its metrics into `directory` under its name, e.g. `engine-3`.
 
     Must run before the first metric is made; threads and forks of the process share the files.
+    Raises OSError if there is no room for them.
     """
     assert "_" not in process_name, "prometheus-client splits file names at underscores"
+    for kind, size in FILE_BYTES.items():
+        with (Path(directory) / f"{kind}_{process_name}.db").open("ab") as file:
+            os.posix_fallocate(file.fileno(), 0, size)
     os.environ[DIRECTORY_VARIABLE] = str(directory)
     values.ValueClass = values.MultiProcessValue(  # type: ignore[no-untyped-call]
         process_identifier=lambda: process_name
@@ -35,9 +42,14 @@ def join_metrics(directory: Path | str, process_name: str) -> None:
 
 
 def forget_gauges(directory: Path | str, process_name: str) -> None:
-    """Remove the gauges of a process that has ended; its counters stay."""
+    """Empty the gauges of a process that has ended; its counters stay.
+
+    The file stays too, since a full disk might not give its successor a new one: it begins with the
+    number of its bytes that are used.
+    """
     for path in Path(directory).glob(f"gauge_live*_{process_name}.db"):
-        path.unlink(missing_ok=True)
+        with path.open("r+b") as file:
+            file.write(bytes(4))
 
 
 def render_metrics(directory: Path | str) -> bytes:

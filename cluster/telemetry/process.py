@@ -21,26 +21,21 @@ def set_process_title(title: str) -> None:
     """
     if not sys.platform.startswith("linux"):
         return
-    libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_NAME, title.removeprefix("quadriga: ").encode()[:15], 0, 0, 0)
-    argument_count, argv = ctypes.c_int(), ctypes.POINTER(ctypes.c_char_p)()
-    try:
-        ctypes.pythonapi.Py_GetArgcArgv(ctypes.byref(argument_count), ctypes.byref(argv))
-    except AttributeError:
-        return
-    space = len(Path("/proc/self/cmdline").read_bytes())
-    address = ctypes.cast(argv, ctypes.POINTER(ctypes.c_void_p))[0]
-    if address and space > 1:
-        _overwrite_arguments(title.encode(), space)
+    short_name = title.removeprefix("quadriga: ").encode()[:15]
+    ctypes.CDLL(None).prctl(_PR_SET_NAME, short_name, 0, 0, 0)
+    _overwrite_arguments(title.encode())
 
 
-def _overwrite_arguments(title: bytes, space: int) -> None:
-    """Write `title` over the kernel's argv area, found in /proc/self/stat (fields 48 and 49)."""
+def _overwrite_arguments(title: bytes) -> None:
+    """Write `title` over the kernel's argv area, found in /proc/self/stat (fields 48 and 49).
+
+    Whatever of the title is longer than the command line was is cut: behind it lies the environment.
+    """
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     start, end = int(fields[45]), int(fields[46])
-    if start and end - start >= space - 1:
+    if start:
         ctypes.memset(start, 0, end - start)
-        ctypes.memmove(start, title[: end - start - 1], min(len(title), end - start - 1))
+        ctypes.memmove(start, title, min(len(title), end - start - 1))
 
 
 def die_with_parent() -> None:

@@ -344,6 +344,8 @@ class FrontendEntry(Message, frozen=True):
     queued: int = 0
     restarts: int = 0
     pid: int = 0
+    cause: str = ""
+    fault: bool = False
 
 
 class ClusterView(Message, frozen=True, tag=0x41):

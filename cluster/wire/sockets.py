@@ -11,7 +11,7 @@ from typing import cast
 import zmq
 
 from cluster.errors import InsecureEndpoint
-from cluster.wire.codec import Frame
+from cluster.wire.codec import MAX_FRAME_BYTES, Frame
 
 MESSAGES_IN_QUEUE = 10_000
 REPORTS_IN_QUEUE = 1_000
@@ -33,6 +33,8 @@ def new_context() -> Context:
 def _socket(context: Context, kind: int, queue: int, linger_ms: int = 0) -> Socket:
     socket = context.socket(kind)
     socket.set_hwm(queue)
+    # A peer that sends more is cut off before memory is taken for it.
+    socket.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME_BYTES)
     socket.setsockopt(zmq.LINGER, linger_ms)
     socket.setsockopt(zmq.RECONNECT_IVL, 20)
     socket.setsockopt(zmq.RECONNECT_IVL_MAX, 500)
@@ -167,7 +169,12 @@ class LoopReader:
         if len(messages) == MESSAGES_A_WAKEUP:
             self.poke()
         for frames in messages:
-            self._on_message(frames)
+            try:
+                self._on_message(frames)
+            except Exception as error:  # noqa: BLE001 - one message costs no other its turn
+                self._loop.call_exception_handler(
+                    {"message": "a message could not be handled", "exception": error}
+                )
 
     def close(self) -> None:
         """Stop reading. The socket stays open; it is the caller's."""

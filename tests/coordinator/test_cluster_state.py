@@ -191,3 +191,46 @@ def test_deaths_and_drains_are_urgent_and_loads_are_not(story: Story) -> None:
     story.state.apply(DesiredState(1, 1, draining=True, processes=[]), story.now)
     assert story.state.is_urgent
     assert story.view().draining
+
+
+def test_a_frontend_that_falls_silent_is_dead_for_good_after_some_patience(story: Story) -> None:
+    hello = FrontendHello(PROTOCOL_VERSION, 0, 1, "ipc://r", "ipc://o")
+    story.state.apply(hello, story.now)
+    story.state.apply(FrontendReport(0, 1, in_flight=7, queued=2), story.now)
+    story.wait(8)
+    assert story.view().frontends[0].alive
+    story.state.apply(hello, story.now)
+    story.wait(8)
+    assert story.view().frontends[0].alive
+    story.wait(1.2)
+    entry = story.view().frontends[0]
+    assert (entry.alive, entry.in_flight, entry.queued, entry.fault) == (False, 0, 0, True)
+    assert entry.cause.startswith("silent:")
+    story.state.apply(FrontendReport(0, 1, in_flight=7, queued=2), story.now)
+    story.state.apply(hello, story.now)
+    assert not story.view().frontends[0].alive
+
+
+def test_a_frontend_that_is_slow_to_start_is_not_silent(story: Story) -> None:
+    story.state.apply(ProcessStarted(Role.FRONTEND, 0, 1, pid=7), story.now)
+    story.wait(300)
+    assert story.view().frontends[0].alive
+
+
+def test_our_own_pause_is_no_frontends_silence(story: Story) -> None:
+    story.state.apply(FrontendHello(PROTOCOL_VERSION, 0, 1, "ipc://r", "ipc://o"), story.now)
+    story.now += 3600
+    story.state.expire(story.now)
+    assert story.view().frontends[0].alive
+
+
+def test_who_has_no_place_in_the_cluster_is_not_heard(story: Story) -> None:
+    story.report(rank=7)
+    story.state.apply(FrontendReport(9, 1, in_flight=1, queued=0), story.now)
+    story.state.apply(DesiredState(2, 1, draining=False, processes=[]), story.now)
+    for place in (-1, 2, 7, 2**60):
+        story.report(rank=place)
+        story.state.apply(FrontendReport(place, 1, in_flight=1, queued=0), story.now)
+    story.report(rank=1)
+    assert [entry.rank for entry in story.view().engines] == [1]
+    assert story.view().frontends == []

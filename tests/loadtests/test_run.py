@@ -1,10 +1,12 @@
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from loadtests import http_client
 from loadtests.cli import build_parser, main
 from loadtests.client import StreamingClient
 from loadtests.http_client import BrokenConnection, HttpClient
@@ -38,6 +40,24 @@ async def answer(
     async with ScriptedServer(events, status, breaks_off).running() as server:
         client = StreamingClient(HttpClient(server.url), timeout_seconds=30.0)
         return await client.complete(Ask("/v1/completions", b"{}"), due_at=0.0)
+
+
+@asynccontextmanager
+async def raw_server(reply: bytes | None) -> AsyncIterator[str]:
+    """The URL of a server that answers with these bytes, or with None not at all."""
+    is_over = asyncio.Event()
+
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if reply is None:
+            await is_over.wait()
+        else:
+            writer.write(reply)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        is_over.set()
 
 
 async def test_a_run_counts_what_clients_got_and_what_the_server_says() -> None:
@@ -92,6 +112,23 @@ async def test_the_command_exits_with_0_only_when_every_answer_was_whole(
     assert json.loads(report_file.read_bytes())["errors"] == {"stream ended early": 3}
 
 
+@pytest.mark.parametrize("reply", [b"garbage\r\n\r\n", b"\r\n\r\n", b"HTTP/1.1 x\r\n\r\n", b""])
+async def test_what_is_no_http_is_a_broken_connection(reply: bytes) -> None:
+    async with raw_server(reply) as url:
+        client = StreamingClient(HttpClient(url), timeout_seconds=30.0)
+        record = await client.complete(Ask("/v1/completions", b"{}"), due_at=0.0)
+        assert record.error_kind == "broken connection"
+
+
+async def test_a_server_that_accepts_and_says_nothing_holds_up_no_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_client, "GET_SECONDS", 0.1)
+    async with raw_server(None) as url:
+        with pytest.raises(BrokenConnection, match="/v1/models is not answered within"):
+            await run(OPTIONS._replace(url=url))
+
+
 def test_the_command_says_in_one_line_that_nobody_is_there(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -116,6 +153,7 @@ def test_a_prompts_file_that_is_not_there_is_wrong_usage(
         ["--rate", "nan"],
         ["--prefix-share", "1.5"],
         ["--url", "ftp://x"],
+        ["--json", "/no/such/folder/report.json"],
         ["--rate", "1", "--concurrency", "1"],
     ],
     ids=" ".join,

@@ -25,9 +25,14 @@ quadriga_engine_restarts_total{cause="SIGSEGV",engine="0"} 1.0
 
 def test_a_run_is_what_was_added_between_two_readings() -> None:
     added = parse_counters(AFTER).since(parse_counters(BEFORE))
+    assert added is not None
     assert added.tokens_of_engine == {"0": 10, "1": 0, "2": 4}
     assert added.migrations_of_cause == {"SIGKILL": 2}
     assert added.restarts_of_engine == {"0": 2}
+
+
+def test_a_server_that_was_started_again_has_added_nothing_that_is_known() -> None:
+    assert parse_counters(BEFORE).since(parse_counters(AFTER)) is None
 
 
 def test_vllm_names_are_understood() -> None:

@@ -1,6 +1,7 @@
 """A child's output is read, its end is seen at once, and its offspring goes with it."""
 
 import asyncio
+import errno
 import os
 import signal
 import sys
@@ -10,7 +11,7 @@ import pytest
 
 from cluster.launch.child import Child
 from cluster.launch.process_log import ProcessLog
-from tests.support.processes import is_running
+from tests.support.processes import children_of, is_running
 from tests.support.waiting import wait_until_async
 
 
@@ -92,3 +93,35 @@ async def test_a_command_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     log = ProcessLog(tmp_path / "child.log", lambda _: None)
     with pytest.raises(OSError, match="No such file"):
         Child(["/nowhere/at/all"], {}, (), log, lambda _: None)
+
+
+async def test_a_child_that_cannot_be_watched_is_not_left_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: int) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    before = children_of(os.getpid())
+    with pytest.raises(OSError, match="Too many"):
+        Spawned(tmp_path, "import time; time.sleep(60)")
+    assert children_of(os.getpid()) == before
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_many_starts_leave_no_descriptor_and_no_zombie(tmp_path: Path) -> None:
+    async def start() -> None:
+        log = ProcessLog(tmp_path / "child.log", lambda _: None)
+        ended = asyncio.get_running_loop().create_future()
+        Child(["/bin/true"], {}, (), log, ended.set_result)
+        assert await asyncio.wait_for(ended, 10) == 0
+
+    await start()
+    descriptors, children = open_descriptors(), children_of(os.getpid())
+    for _ in range(500):
+        await start()
+    assert open_descriptors() == descriptors
+    assert children_of(os.getpid()) == children

@@ -1,6 +1,7 @@
 """The command line: help that is complete, errors that are one line, nothing spawned for them."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from cluster.errors import ConfigError
 from cluster.launch.cli import build_parser, read_config
 from cluster.launch.exit_codes import ExitCode
 from cluster.launch.settings import list_settings
+from cluster.launch.supervisor import STOP_SIGNALS
 
 
 def launch(*flags: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -91,6 +93,13 @@ def test_a_folder_that_is_no_model_is_one_line_and_exit_code_2(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_home_that_is_nobodys_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    result = launch("--port=0", "--model", "~no-such-user/model", folder=tmp_path)
+    assert result.returncode == ExitCode.BAD_SETTING
+    assert result.stderr.startswith("launch: --model '~no-such-user/model' is not a folder: ")
+    assert result.stderr.count("\n") == 1
+
+
 def test_a_port_in_use_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
@@ -112,3 +121,25 @@ def test_a_slip_in_the_environment_is_told(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("QUADRIGA_PROT", "1")
     result = launch("--device", "cpu", "--host", "203.0.113.7", folder=tmp_path)
     assert result.stderr.startswith("launch: the environment's QUADRIGA_PROT is no setting\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_no_second_signal_aborts_the_clean_up(number: signal.Signals) -> None:
+    script = (
+        "import os, signal, sys, time\n"
+        "from cluster.launch.cli import to_exit_code\n"
+        "def run():\n"
+        "    try:\n"
+        f"        os.kill(os.getpid(), {number:d})\n"
+        "        time.sleep(10)\n"
+        "    finally:\n"
+        "        for second in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):\n"
+        "            os.kill(os.getpid(), second)\n"
+        "        print('clean')\n"
+        "sys.exit(to_exit_code(run))\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert (result.stdout, result.stderr) == ("clean\n", "")
+    assert result.returncode == STOP_SIGNALS[number]

@@ -39,3 +39,9 @@ def test_a_conversion_that_fails_ends_the_start(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(embedded_model, "_CONVERTER", "cluster.no_such_module")
     with pytest.raises(StartupError, match=r"could not be converted \(exit code 1\)"):
         ensure_embedded_model()
+
+
+def test_a_cache_that_cannot_be_written_is_named_with_the_way_out(cache: Path) -> None:
+    (cache / "quadriga").write_text("a file")
+    with pytest.raises(ModelError, match="set XDG_CACHE_HOME to a folder that can be written"):
+        ensure_embedded_model()

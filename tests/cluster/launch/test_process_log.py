@@ -1,5 +1,6 @@
 """A process's log is whole lines, bounded, and never in the way."""
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from cluster.launch import process_log
 from cluster.launch.process_log import TAIL_LINES, ProcessLog
+from cluster.telemetry.logs import RateLimited
 
 
 def fed(path: Path, pieces: list[bytes]) -> tuple[ProcessLog, list[str]]:
@@ -59,3 +61,14 @@ def test_a_long_log_is_begun_anew_and_one_older_kept(
 def test_a_folder_that_is_gone_costs_the_file_only(tmp_path: Path) -> None:
     log, forwarded = fed(tmp_path / "gone" / "a.log", [b"line\n"])
     assert (log.tail, forwarded) == (["line"], ["line\n"])
+
+
+def test_a_full_disk_costs_the_files_and_one_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(process_log, "_complaints", RateLimited(logging.getLogger("launch")))
+    for name in ("a.log", "b.log"):
+        (tmp_path / name).symlink_to("/dev/full")
+        log, forwarded = fed(tmp_path / name, [b"first\n", b"second\n"])
+        assert (log.tail, forwarded) == (["first", "second"], ["first\n", "second\n"])
+    assert caplog.messages == [f"{tmp_path}/a.log was not written: No space left on device"]

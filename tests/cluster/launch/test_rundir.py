@@ -55,6 +55,12 @@ def test_a_name_that_is_running_is_refused(root: Path) -> None:
     RunDirectory.create("one", 1, root).remove()
 
 
+def test_a_root_that_cannot_be_used_is_one_clear_line(root: Path) -> None:
+    (root / ".lock").mkdir(parents=True)
+    with pytest.raises(ConfigError, match=r"quadriga/one cannot be made: Is a directory"):
+        RunDirectory.create("one", 1, root)
+
+
 def test_what_a_dead_launcher_left_is_swept_and_blocks_nothing(root: Path) -> None:
     dead = RunDirectory.create("one", 1, root)
     (dead.metrics_directory / "counter_engine-0.db").write_bytes(b"old")

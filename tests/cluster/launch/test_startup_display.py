@@ -44,11 +44,11 @@ def test_a_terminal_shows_each_process_with_a_bar_until_all_were_ready(tmp_path:
     )
 
 
-def test_the_url_goes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_url_goes_to_standard_output(capfd: pytest.CaptureFixture[str]) -> None:
     read_end, write_end = os.pipe()
     output = ErrorOutput(write_end)
     StartupDisplay(output).announce("http://127.0.0.1:1", "c1")
     output.close()
     os.close(read_end)
     os.close(write_end)
-    assert capsys.readouterr().out.startswith("http://127.0.0.1:1 is ready (cluster c1; ")
+    assert capfd.readouterr().out.startswith("http://127.0.0.1:1 is ready (cluster c1; ")

@@ -7,6 +7,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import zmq
+
 from cluster.launch.control_client import ask
 from cluster.launch.exit_codes import ExitCode
 from cluster.launch.rundir import live_runs
@@ -122,6 +124,18 @@ def test_a_frozen_engine_is_killed_on_the_coordinators_verdict() -> None:
         back = cluster.wait_for_incarnation("engine 1", 2)
         assert "no sign of life" in back.last_exit
         assert cluster.child("engine 0").incarnation == 1
+
+
+def test_a_frozen_frontend_is_killed_on_the_coordinators_verdict() -> None:
+    flags = ("--frontends", "serve,serve", "--suspect-after", "0.2", "--hang-timeout", "0.3")
+    with SmallLauncher(*flags) as cluster:
+        cluster.wait_until_up()
+        frozen = cluster.wait_for_state("frontend 1", "ready")
+        os.kill(frozen.pid, signal.SIGSTOP)
+        back = cluster.wait_for_incarnation("frontend 1", 2)
+        assert "no sign of life" in back.last_exit
+        cluster.wait_for_state("frontend 1", "ready")
+        assert cluster.child("frontend 0").incarnation == 1
 
 
 def test_a_frozen_coordinator_is_replaced() -> None:
@@ -292,3 +306,33 @@ def test_bad_control_frames_are_counted_and_dropped() -> None:
             counted = 'quadriga_wire_bad_frames_total{process="launcher"} 4.0'
             wait_until(lambda: counted in render_metrics(run / "metrics").decode())
         assert cluster.status().id == run.name
+
+
+def test_garbage_on_every_socket_is_counted_and_ends_nobody() -> None:
+    with SmallLauncher("--frontends", "serve") as cluster:
+        cluster.wait_until_up()
+        run = cluster.run_directory
+        endpoints = Endpoints(run)
+        with new_context() as context:
+            for kind, address in (
+                (zmq.PUSH, endpoints.reports),
+                (zmq.DEALER, endpoints.control),
+                (zmq.XSUB, endpoints.view),
+            ):
+                with context.socket(kind) as stranger:
+                    stranger.connect(address)
+                    for frames in ([b"garbage"], [b"\x12", b"\xc1" * 9], [b"\x01view", b""]):
+                        stranger.send_multipart(frames)
+                    stranger.setsockopt(zmq.LINGER, 2000)
+                path = address.removeprefix("ipc://")
+                with socket.socket(socket.AF_UNIX) as raw:
+                    raw.connect(path)
+                    raw.sendall(b"GET / HTTP/1.1\r\n\r\n" * 100)
+
+        def counted(process: str) -> bool:
+            metrics = render_metrics(run / "metrics").decode()
+            return f'quadriga_wire_bad_frames_total{{process="{process}"}} 3.0' in metrics
+
+        wait_until(lambda: counted("coordinator") and counted("launcher"))
+        cluster.wait_for_state("engine 1", "ready")
+        assert [process.incarnation for process in cluster.status().processes] == [1, 1, 1, 1]

@@ -65,6 +65,13 @@ async def test_an_engines_phase_and_progress_come_from_its_report() -> None:
         assert frontend.phase == "starting"
 
 
+async def test_a_coordinator_that_is_new_makes_no_engine_start_again() -> None:
+    async with Sleepers() as (engine, _):
+        list(apply_view(view([EngineEntry(0, 1, EngineState.READY)]), [engine]))
+        list(apply_view(view([EngineEntry(0, 1, EngineState.STARTING)]), [engine]))
+        assert engine.is_ready
+
+
 async def test_an_engine_declared_dead_is_named_with_the_verdict() -> None:
     async with Sleepers() as (engine, _):
         dead = EngineEntry(0, 1, EngineState.DEAD, "hung: no step for 3 s", fault=True)
@@ -87,6 +94,14 @@ async def test_a_frontend_is_ready_once_it_has_said_where_it_listens() -> None:
         hello = FrontendEntry(0, 1, True, requests_address="ipc://f0.1.requests")
         list(apply_view(view(frontends=[hello]), [frontend]))
         assert frontend.is_ready
+
+
+async def test_a_frontend_declared_dead_is_named_with_the_verdict() -> None:
+    async with Sleepers() as (_, frontend):
+        dead = FrontendEntry(0, 1, False, "ipc://f0.1.requests", cause="silent: 9 s", fault=True)
+        verdicts = list(apply_view(view(frontends=[dead]), [frontend]))
+        assert verdicts == [(frontend, ExitCause("silent: 9 s", fault=True))]
+        assert not frontend.is_ready
 
 
 async def test_the_dead_are_past_verdicts() -> None:

@@ -7,6 +7,7 @@ import pytest
 import zmq
 
 from cluster.errors import InsecureEndpoint
+from cluster.wire.codec import MAX_FRAME_BYTES
 from cluster.wire.endpoints import Endpoints
 from cluster.wire.sockets import (
     MESSAGES_A_WAKEUP,
@@ -78,6 +79,17 @@ def test_reports_are_not_kept_for_a_coordinator_that_is_away(
     wait_until(lambda: receive_all(pull) == [[b"news"]], 5)
 
 
+def test_a_frame_beyond_all_measure_is_refused_before_it_is_read(
+    context: Context, opened: Opened, tmp_path: Path
+) -> None:
+    pull = opened(bind_pull(context, f"ipc://{tmp_path}/p"))
+    push = opened(connect_outputs(context, f"ipc://{tmp_path}/p"))
+    push.send(b"before")
+    push.send(bytes(MAX_FRAME_BYTES + 1))
+    wait_until(lambda: receive_all(pull) == [[b"before"]], 5)
+    wait_until(lambda: try_send(push, [b"after"]) and receive_all(pull) == [[b"after"]], 5)
+
+
 def test_a_subscriber_is_seen_by_the_publisher(
     context: Context, opened: Opened, tmp_path: Path
 ) -> None:
@@ -135,6 +147,22 @@ async def test_a_reader_still_reads_after_the_socket_was_used_for_sending(
             try_send(router, [b"e0.1", b"swallows the edge"])
             reader.poke()
             assert await replies.get() == b"%d" % number
+    reader.close()
+
+
+async def test_a_message_that_cannot_be_handled_costs_no_other(
+    context: Context, opened: Opened, tmp_path: Path
+) -> None:
+    pull = opened(bind_pull(context, f"ipc://{tmp_path}/p"))
+    push = opened(connect_outputs(context, f"ipc://{tmp_path}/p"))
+    loop, received, errors = asyncio.get_running_loop(), asyncio.Queue[int](), []
+    loop.set_exception_handler(lambda _, context: errors.append(context["exception"]))
+    reader = LoopReader(loop, pull, lambda frames: received.put_nowait(int(frames[0])))
+    for content in (b"1", b"no number", b"2"):
+        assert try_send(push, [content])
+    async with asyncio.timeout(10):
+        assert [await received.get(), await received.get()] == [1, 2]
+    assert [type(error) for error in errors] == [ValueError]
     reader.close()
 
 
