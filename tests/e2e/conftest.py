@@ -31,9 +31,9 @@ def launch() -> Iterator[Launch]:
 
 @pytest.fixture(scope="module")
 def tiny_cluster(tiny_model: Path) -> Iterator[LaunchedCluster]:
-    """Two engines and two frontends over the tiny model, for tests that leave it as it was."""
+    """Two engines and four frontends over the tiny model, for tests that leave it as it was."""
     cluster = LaunchedCluster(
-        f"--model={tiny_model}", "--served-model-name=tiny", "--dp=2", "--frontends=2",
+        f"--model={tiny_model}", "--served-model-name=tiny", "--dp=2", "--frontends=4",
         "--kv-cache-memory=64MiB", "--check-invariants",
     )  # fmt: skip
     yield cluster.wait_until_ready()

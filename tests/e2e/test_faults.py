@@ -4,7 +4,6 @@ import asyncio
 import os
 import random
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -129,16 +128,13 @@ async def test_a_dead_frontends_requests_leave_the_engines_within_a_second(
     launch: Launch, tiny_model: Path
 ) -> None:
     cluster = launch(f"--model={tiny_model}", "--dp=1", "--frontends=1", "--kv-cache-memory=64MiB")
-    killed_at = 0.0
 
     def kill() -> None:
-        nonlocal killed_at
+        assert cluster.find("engine 0").running == 16
         cluster.kill("frontend 0")
-        killed_at = time.monotonic()
-        wait_until(lambda: cluster.find("engine 0").running == 0, 3)
+        wait_until(lambda: cluster.find("engine 0").running == 0, 1)
 
     await run_with_fault(cluster, kill, max_tokens=3500)
-    assert time.monotonic() - killed_at < 5
 
 
 async def test_a_frozen_engines_streams_go_on_elsewhere_and_nothing_of_it_is_believed(
