@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
+from cluster.wire.sockets import Context, new_context
 from tests.support.waiting import wait_until
 
 
@@ -20,3 +21,11 @@ def _nothing_is_left_behind() -> Iterator[None]:
     yield
     wait_until(lambda: child_processes() <= processes, 5)
     wait_until(lambda: set(threading.enumerate()) <= threads, 5)
+
+
+@pytest.fixture
+def context() -> Iterator[Context]:
+    """A ZeroMQ context; what a test leaves open in it is closed."""
+    context = new_context()
+    yield context
+    context.destroy(linger=0)

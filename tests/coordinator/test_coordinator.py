@@ -22,7 +22,6 @@ from cluster.wire.sockets import (
     Socket,
     connect_reports,
     connect_sub,
-    new_context,
     receive_all,
     try_send,
 )
@@ -31,13 +30,6 @@ from tests.support.waiting import wait_until
 
 Tell = Callable[[Message], None]
 Subscribe = Callable[[bytes], Socket]
-
-
-@pytest.fixture
-def context() -> Iterator[Context]:
-    context = new_context()
-    yield context
-    context.destroy(linger=0)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from cluster.config import ClusterConfig, EngineConfig, FrontendConfig
 from cluster.wire.messages import AbortRequests, EngineCoreOutput
 from cluster.wire.sampling import SamplingParams
-from cluster.wire.sockets import Context, new_context
+from cluster.wire.sockets import Context
 from frontend.balancer import Balancer
 from frontend.client import DPLBClient
 from frontend.metrics import FrontendMetrics
@@ -19,13 +19,6 @@ from tests.support.waiting import wait_until_async
 from tests.support.wire_engine import BLOCK_SIZE, WireEngine
 
 StartEngine = Callable[..., WireEngine]
-
-
-@pytest.fixture
-def context() -> Iterator[Context]:
-    context = new_context()
-    yield context
-    context.destroy(linger=0)
 
 
 @pytest.fixture

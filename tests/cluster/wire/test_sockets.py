@@ -22,20 +22,12 @@ from cluster.wire.sockets import (
     connect_outputs,
     connect_reports,
     connect_sub,
-    new_context,
     receive_all,
     try_send,
 )
 from tests.support.waiting import wait_until
 
 Opened = Callable[[Socket], Socket]
-
-
-@pytest.fixture
-def context() -> Iterator[Context]:
-    context = new_context()
-    yield context
-    context.destroy(linger=0)
 
 
 @pytest.fixture
