@@ -1,6 +1,7 @@
 """What the cluster is known to be: messages in, verdicts and views out. Pure; takes `now`."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from cluster.config import CoordinatorConfig
 from cluster.wire.messages import (
@@ -32,8 +33,7 @@ FRONTEND_HANG_TIMEOUTS = 3
 """A silent frontend gets so many hang timeouts: its death breaks its connections, and meanwhile the
 others accept all new ones."""
 
-DRAINED = "drained"
-"""The cause of a planned end."""
+Record = TypeVar("Record", EngineRecord, FrontendRecord)
 
 
 class ClusterState:
@@ -69,8 +69,7 @@ class ClusterState:
             case EngineGoodbye():
                 engine = self._engine(message.rank, message.incarnation, now)
                 if engine is not None:
-                    reason = DRAINED if message.drained else f"error: {message.reason}"
-                    self._bury(engine, reason, fault=not message.drained)
+                    self._bury(engine, message.cause, fault=not message.drained)
             case FrontendHello():
                 self._apply_hello(message, now)
             case FrontendReport():
@@ -154,26 +153,30 @@ class ClusterState:
                 return None
 
     def _engine(self, rank: int, incarnation: int, now: float) -> EngineRecord | None:
-        """The record of this incarnation; None if a newer one is known, or no such rank is."""
-        if self._size is not None and not 0 <= rank < self._size[0]:
-            return None
-        known = self._engines.get(rank)
-        if known is not None and known.incarnation > incarnation:
-            return None
-        if known is None or known.incarnation < incarnation:
-            known = self._engines[rank] = EngineRecord(rank, incarnation, now)
-            self.is_changed = self.is_urgent = True
-        return known
+        size = self._size[0] if self._size is not None else None
+        return self._newest(self._engines, EngineRecord, size, rank, incarnation, now)
 
     def _frontend(self, index: int, incarnation: int, now: float) -> FrontendRecord | None:
-        """The record of this incarnation; None if a newer one is known, or no such index is."""
-        if self._size is not None and not 0 <= index < self._size[1]:
+        size = self._size[1] if self._size is not None else None
+        return self._newest(self._frontends, FrontendRecord, size, index, incarnation, now)
+
+    def _newest(
+        self,
+        records: dict[int, Record],
+        make: Callable[[int, int, float], Record],
+        size: int | None,
+        place: int,
+        incarnation: int,
+        now: float,
+    ) -> Record | None:
+        """The record of this incarnation; None if a newer one is known, or there is no such place."""
+        if size is not None and not 0 <= place < size:
             return None
-        known = self._frontends.get(index)
+        known = records.get(place)
         if known is not None and known.incarnation > incarnation:
             return None
         if known is None or known.incarnation < incarnation:
-            known = self._frontends[index] = FrontendRecord(index, incarnation, now)
+            known = records[place] = make(place, incarnation, now)
             self.is_changed = self.is_urgent = True
         return known
 

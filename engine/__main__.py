@@ -3,7 +3,6 @@
 import argparse
 import gc
 import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +12,7 @@ from cluster.telemetry.logs import configure_logging
 from cluster.telemetry.metrics import join_metrics
 from cluster.telemetry.process import prepare_process
 from cluster.wire.messages import EnginePhase
-from cluster.wire.sockets import new_context
-from engine.proc import EngineCoreProc, LoadedRunner
+from engine.proc import LoadedRunner, run_engine
 
 
 def main() -> int:
@@ -45,12 +43,7 @@ def main() -> int:
         gc.freeze()
         return runner
 
-    context = new_context()
-    proc = EngineCoreProc(config, rank, incarnation, context)
-    signal.signal(signal.SIGTERM, lambda *_: proc.stop())
-    exit_code = proc.run(load)
-    context.term()
-    return exit_code
+    return run_engine(config, rank, incarnation, load)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import queue
+import signal
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -22,7 +23,7 @@ from cluster.wire.messages import (
     Utility,
     UtilityResult,
 )
-from cluster.wire.sockets import Context
+from cluster.wire.sockets import Context, new_context
 from engine.core import EngineCore
 from engine.input_io import FrontendGone, FrontendJoined, InputItem, InputThread, Stop
 from engine.io_thread import ThreadFailed
@@ -252,3 +253,13 @@ class EngineCoreProc:
         if self._input is not None and self._input.is_alive():
             self._input.stop()
             self._input.join()
+
+
+def run_engine(config: ClusterConfig, rank: int, incarnation: int, load: RunnerFactory) -> int:
+    """Run one engine in this process until SIGTERM; the process's exit code."""
+    context = new_context()
+    proc = EngineCoreProc(config, rank, incarnation, context)
+    signal.signal(signal.SIGTERM, lambda *_: proc.stop())
+    exit_code = proc.run(load)
+    context.term()
+    return exit_code

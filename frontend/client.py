@@ -282,8 +282,9 @@ class DPLBClient:
 
     def on_goodbye(self, goodbye: EngineGoodbye) -> None:
         """Move an engine's requests at its own word, before anybody else has noticed."""
-        cause = "drained" if goodbye.drained else f"error: {goodbye.reason}"
-        death = self._view.bury(goodbye.rank, goodbye.incarnation, cause, fault=not goodbye.drained)
+        death = self._view.bury(
+            goodbye.rank, goodbye.incarnation, goodbye.cause, fault=not goodbye.drained
+        )
         if death is not None:
             self._on_deaths([death._replace(suspects=frozenset(goodbye.request_ids))])
 

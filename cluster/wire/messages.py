@@ -210,6 +210,11 @@ class EngineGoodbye(Message, frozen=True, tag=0x15):
     request_ids: list[str] = []
     """Requests of the step in which it failed."""
 
+    @property
+    def cause(self) -> str:
+        """What ended it: a kind, and after a colon the details."""
+        return "drained" if self.drained else f"error: {self.reason}"
+
 
 # ── engine → coordinator ─────────────────────────────────────────────────────────────────────
 

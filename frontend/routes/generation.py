@@ -1,44 +1,51 @@
 """POST /v1/chat/completions and /v1/completions."""
 
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from frontend.generation_response import GenerationResponse
-from frontend.input_processor import Arrival
+from frontend.input_processor import Arrival, PreparedRequest
+from frontend.openai.answer import Answer
 from frontend.openai.chat_answer import ChatAnswer
 from frontend.openai.completion_answer import CompletionAnswer
 from frontend.openai.schemas import ChatBody, CompletionBody
 from frontend.request_body import read_body
 from frontend.services import services_of
+from frontend.tokenizer import Tokenizer
 
 MAX_TRACEPARENT_CHARACTERS = 128
+
+Body = TypeVar("Body", ChatBody, CompletionBody)
 
 
 async def create_chat_completion(request: Request) -> Response:
     """An answer to a conversation."""
-    arrival = _arrival(request)
-    services = services_of(request)
-    body = await read_body(request, ChatBody)
-    prepared = await services.tokenizing.run(
-        services.inputs.prepare_chat, body, arrival, services.client.max_request_tokens()
-    )
-    answer = ChatAnswer(body, prepared, services.tokenizer)
-    return GenerationResponse(
-        services.client, services.tokenizer, prepared, answer, bool(body.stream)
-    )
+    return await _respond(request, ChatBody, services_of(request).inputs.prepare_chat, ChatAnswer)
 
 
 async def create_completion(request: Request) -> Response:
     """The continuations of one or several prompts."""
+    prepare = services_of(request).inputs.prepare_completion
+    return await _respond(request, CompletionBody, prepare, CompletionAnswer)
+
+
+async def _respond(
+    request: Request,
+    body_type: type[Body],
+    prepare: Callable[[Body, Arrival, int | None], PreparedRequest],
+    make_answer: Callable[[Body, PreparedRequest, Tokenizer], Answer],
+) -> Response:
     arrival = _arrival(request)
     services = services_of(request)
-    body = await read_body(request, CompletionBody)
+    body = await read_body(request, body_type)
     prepared = await services.tokenizing.run(
-        services.inputs.prepare_completion, body, arrival, services.client.max_request_tokens()
+        prepare, body, arrival, services.client.max_request_tokens()
     )
-    answer = CompletionAnswer(body, prepared, services.tokenizer)
+    answer = make_answer(body, prepared, services.tokenizer)
     return GenerationResponse(
         services.client, services.tokenizer, prepared, answer, bool(body.stream)
     )

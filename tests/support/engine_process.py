@@ -4,7 +4,6 @@
 """
 
 import argparse
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -14,8 +13,7 @@ from cluster.config import load_config
 from cluster.telemetry.logs import configure_logging
 from cluster.telemetry.process import prepare_process
 from cluster.wire.messages import EnginePhase
-from cluster.wire.sockets import new_context
-from engine.proc import EngineCoreProc, LoadedRunner
+from engine.proc import LoadedRunner, run_engine
 from engine.scheduling.output import RunResult, SchedulerOutput
 from tests.support.simulated_runner import SimulatedRunner
 
@@ -63,12 +61,7 @@ def main() -> int:
         on_progress(EnginePhase.LOADING, 0.5)
         return PacedRunner(config.engine.block_size, arguments.step_seconds, arguments.rank)
 
-    context = new_context()
-    proc = EngineCoreProc(config, arguments.rank, arguments.incarnation, context)
-    signal.signal(signal.SIGTERM, lambda *_: proc.stop())
-    exit_code = proc.run(load)
-    context.term()
-    return exit_code
+    return run_engine(config, arguments.rank, arguments.incarnation, load)
 
 
 if __name__ == "__main__":
