@@ -15,7 +15,8 @@ test: install     ## everything a change must pass
 	cd $(ROOT) && $(PY) -m pytest
 check: install    ## format, lint, types, import contracts
 	cd $(ROOT) && $(VENV)/bin/ruff format --check . && $(VENV)/bin/ruff check . && $(VENV)/bin/mypy && $(VENV)/bin/lint-imports
-drill: install    ## kill engines twenty times under load (minutes)
+drill: install    ## every failover drill, with a page of what was seen (half an hour)
+	cd $(ROOT) && $(VENV)/bin/cluster drill --all --html drills.html --markdown drills.md
 	cd $(ROOT) && $(PY) -m pytest -m drill --timeout 1800 -s
 format: install   ## what `check` would ask for, done
 	cd $(ROOT) && $(VENV)/bin/ruff format . && $(VENV)/bin/ruff check --fix .

@@ -2,7 +2,7 @@
 
 import sys
 
-from cluster.launch.operate import main
+from cluster.operate.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -53,6 +53,11 @@ class EngineConfig(Section, frozen=True, kw_only=True):
         Meta(description="Number of engine replicas.", ge=1, le=1024,
              extra_json_schema={"flags": ["--dp", "-dp"]}),
     ] = 1  # fmt: skip
+    engine: Annotated[
+        Literal["model", "simulated"],
+        Meta(description="simulated: real processes, wire, scheduler and KV cache, but made-up "
+             "tokens at a set pace. For load tests and drills."),
+    ] = "model"  # fmt: skip
     device: Annotated[
         Literal["auto", "cuda", "cpu"], Meta(description="Where the engines run.")
     ] = "auto"
@@ -103,6 +108,28 @@ class EngineConfig(Section, frozen=True, kw_only=True):
     check_invariants: Annotated[
         bool, Meta(description="Verify the block accounting whenever an engine becomes idle.")
     ] = False
+    inject_fault: Annotated[
+        list[str],
+        Meta(description="For drills: let engines fail on purpose, e.g. hang:rank=0:step=500 "
+             "(docs/drills.md); may be given several times."),
+    ] = []  # fmt: skip
+
+
+class SimulationConfig(Section, frozen=True, kw_only=True):
+    """Simulated engine: how long its steps take."""
+
+    simulated_step_seconds: Annotated[
+        float, Meta(description="Seconds that every step takes.", ge=0)
+    ] = 0.01
+    simulated_request_seconds: Annotated[
+        float, Meta(description="Seconds that each decoding request adds to a step.", ge=0)
+    ] = 0.0005
+    simulated_kv_token_seconds: Annotated[
+        float, Meta(description="Seconds that each token of context of those adds.", ge=0)
+    ] = 0.0000001
+    simulated_prefill_rate: Annotated[
+        float, Meta(description="Prompt tokens computed in a second.", gt=0)
+    ] = 20_000.0
 
 
 class FrontendConfig(Section, frozen=True, kw_only=True):
@@ -120,21 +147,50 @@ class FrontendConfig(Section, frozen=True, kw_only=True):
     api_key: Annotated[
         list[str], Meta(description="Keys that clients must send; may be given several times.")
     ] = []
+    admin_key: Annotated[
+        list[str],
+        Meta(description="Keys that open the cluster's operation over HTTP (/cluster/…); may be given "
+             "several times. Default: none, and it is closed."),
+    ] = []  # fmt: skip
     routing: Annotated[
         Literal["marginal-cost", "least-inflight", "round-robin", "random"],
         Meta(description="How a replica is chosen for a request."),
     ] = "marginal-cost"
     max_migrations: Annotated[
         int,
-        Meta(description="How often a request that has begun may move on after its engine failed. "
-             "Engines killed from outside do not count.", ge=0, le=100),
+        Meta(description="How often a request may move on after its engine failed in a step that "
+             "the request was part of. Engines killed from outside do not count.", ge=0, le=100),
     ] = 2  # fmt: skip
+    max_resumable_tokens: Annotated[
+        int,
+        Meta(description="A request whose prompt and max_tokens are more than this is not kept for "
+             "going on in another engine.", ge=0),
+    ] = 1_000_000  # fmt: skip
+    conviction_timeout: Annotated[
+        float,
+        Meta(description="Seconds for which a request that has killed its engines is refused when it "
+             "comes again.", ge=0),
+    ] = 300.0  # fmt: skip
     queue_timeout: Annotated[
-        float, Meta(description="Seconds a request waits for an engine to be there.", gt=0)
+        float, Meta(description="Seconds a request waits for an engine that can take it.", gt=0)
     ] = 120.0
     max_queued_requests: Annotated[
-        int, Meta(description="Requests one frontend holds while no engine is there.", ge=1)
+        int,
+        Meta(description="Requests one frontend holds while the engines are full or away.", ge=1),
     ] = 10_000
+    max_queued_tokens: Annotated[
+        int, Meta(description="Prompt tokens that those have together, at most.", ge=1)
+    ] = 50_000_000
+    max_ttft: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(description="Refuse a request that would wait longer than this for its first token, in "
+             "seconds. Default: never."),
+    ] = None  # fmt: skip
+    slow_reader_timeout: Annotated[
+        float,
+        Meta(description="Seconds after which a client that reads nothing of its stream is cut off.",
+             gt=0),
+    ] = 60.0  # fmt: skip
     keep_alive_timeout: Annotated[
         float,
         Meta(description="Seconds an idle connection stays open; keep it above the balancer's.",
@@ -202,6 +258,7 @@ class ClusterConfig(Section, frozen=True, kw_only=True):
 
     model: ModelConfig = ModelConfig()
     engine: EngineConfig = EngineConfig()
+    simulation: SimulationConfig = SimulationConfig()
     frontend: FrontendConfig = FrontendConfig()
     coordinator: CoordinatorConfig = CoordinatorConfig()
     launch: LaunchConfig = LaunchConfig()

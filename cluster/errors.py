@@ -5,6 +5,7 @@
     │   └── ModelError            a model folder cannot be used  → `launch` prints it, exit code 2
     ├── StartupError              the cluster did not come up    → `launch` prints it, exit code 3
     ├── ControlError              a `cluster` command failed     → printed, exit code 1
+    │   └── OperationConflict     not while this is under way    → the same; 409 over HTTP
     ├── WireError
     │   ├── DecodeError           a frame is not a message       → counted and dropped by the receiver
     │   ├── ProtocolMismatch      a peer speaks another version  → the peer is refused
@@ -13,9 +14,12 @@
     │   ├── InvalidRequest        a field is wrong               → 400, names the field
     │   ├── ContextLengthExceeded prompt (and answer) too long   → 400 context_length_exceeded
     │   ├── ModelNotFound         another model was asked for    → 404
-    │   └── Unauthorized          no key, or a wrong one         → 401
+    │   ├── Unauthorized          no key, or a wrong one         → 401
+    │   ├── Forbidden             not with this key              → 403
+    │   └── Convicted             it has killed engines before   → 422 request_convicted
     └── ServiceError              our side's fault               → 5xx, or 429
         ├── NotServing            no engine, or we are leaving   → 503 with Retry-After
+        ├── Overloaded            too much to do already         → 429 with Retry-After
         └── EngineFailed          the request's moves are spent  → 500 engine_failed
 
 The frontend's map from these to HTTP answers is `frontend/openai/errors.py`, and nowhere else.
@@ -40,6 +44,10 @@ class StartupError(ClusterError):
 
 class ControlError(ClusterError):
     """A `cluster` command could not reach its cluster, or was refused by it."""
+
+
+class OperationConflict(ControlError):
+    """An operation is refused for what the cluster does now; it may be asked for again later."""
 
 
 class WireError(ClusterError):
@@ -83,6 +91,14 @@ class Unauthorized(RequestError):
     """The request carries no API key, or one that is not known."""
 
 
+class Forbidden(RequestError):
+    """The request needs an admin key, and there is none or it has another."""
+
+
+class Convicted(RequestError):
+    """The same request has killed engines a short while ago, and is not tried again yet."""
+
+
 class ServiceError(ClusterError):
     """A request that is right could not be served."""
 
@@ -94,6 +110,16 @@ class ServiceError(ClusterError):
 
 class NotServing(ServiceError):
     """No engine can take the request now, or the server is leaving."""
+
+
+class Overloaded(ServiceError):
+    """More is queued than may be, or the wait would be too long; `reason` says it in two words."""
+
+    def __init__(
+        self, message: str, retry_after_seconds: int | None = None, reason: str = "overloaded"
+    ) -> None:
+        super().__init__(message, retry_after_seconds)
+        self.reason = reason
 
 
 class EngineFailed(ServiceError):

@@ -7,6 +7,7 @@ import zmq
 
 from cluster.config import ClusterConfig
 from cluster.errors import DecodeError, ProtocolMismatch
+from cluster.telemetry.flight_recorder import flight_record_path, read_flight_record
 from cluster.telemetry.logs import RateLimited
 from cluster.telemetry.metrics import counter
 from cluster.wire.codec import Decoder, Encoder, check_protocol_version
@@ -38,7 +39,14 @@ class Coordinator:
         """Must be made with the metrics of this process joined."""
         endpoints = Endpoints(config.run_directory)
         self._publish_interval = config.coordinator.publish_interval
-        self._state = ClusterState(config.coordinator, incarnation, time.monotonic())
+        self._state = ClusterState(
+            config.coordinator,
+            incarnation,
+            time.monotonic(),
+            lambda rank, number: read_flight_record(
+                flight_record_path(config.run_directory, rank, number)
+            ),
+        )
         self._reports = bind_pull(context, endpoints.reports)
         self._views = bind_xpub(context, endpoints.view)
         self._encoder = Encoder()

@@ -7,12 +7,42 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from cluster.config import load_config
+from cluster.config import ClusterConfig, load_config
+from cluster.fault_plan import faults_for
 from cluster.telemetry.logs import configure_logging
-from cluster.telemetry.metrics import join_metrics
+from cluster.telemetry.metrics import gauge, join_metrics
 from cluster.telemetry.process import prepare_process
 from cluster.wire.messages import EnginePhase
 from engine.proc import LoadedRunner, run_engine
+
+
+def load_runner(
+    config: ClusterConfig,
+    rank: int,
+    incarnation: int,
+    on_progress: Callable[[EnginePhase, float], None],
+) -> LoadedRunner:
+    """The configured kind of runner, with the faults that this engine is to have."""
+    faults = faults_for(config.engine.inject_fault, rank, incarnation)
+    if not faults:
+        return _load_model(config, rank, on_progress)
+    from engine.fault_injection import FaultyRunner, announce_faults  # never without need
+
+    announce_faults(faults)
+    return FaultyRunner(_load_model(config, rank, on_progress), faults)
+
+
+def _load_model(
+    config: ClusterConfig, rank: int, on_progress: Callable[[EnginePhase, float], None]
+) -> LoadedRunner:
+    if config.engine.engine == "simulated":
+        from engine.simulation.runner import SimulatedModelRunner
+
+        gauge("engine_simulated").labels(str(rank)).set(1)
+        return SimulatedModelRunner(config)
+    from engine.execution.runner import ModelRunner  # seconds of import, while reporting
+
+    return ModelRunner(config, lambda share: on_progress(EnginePhase.LOADING, share))
 
 
 def main() -> int:
@@ -35,9 +65,7 @@ def main() -> int:
 
     def load(on_progress: Callable[[EnginePhase, float], None]) -> LoadedRunner:
         on_progress(EnginePhase.LOADING, 0.0)
-        from engine.execution.runner import ModelRunner  # seconds of import, while reporting
-
-        runner = ModelRunner(config, lambda share: on_progress(EnginePhase.LOADING, share))
+        runner = load_runner(config, rank, incarnation, on_progress)
         # What is loaded stays: neither a step nor the end of the process is to search it for garbage.
         gc.collect()
         gc.freeze()

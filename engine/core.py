@@ -1,14 +1,18 @@
 """One replica's thinking: requests in, steps, outputs out. No sockets, no clock, no tensors."""
 
+import logging
 from collections.abc import Iterable
 
 from cluster.config import EngineConfig
 from cluster.wire.messages import AddRequest, EngineCoreOutput
+from cluster.wire.sampling import FinishReason
 from engine.request import Request
 from engine.scheduling.output import ModelRunner, RunResult, SchedulerOutput
 from engine.scheduling.scheduler import OutputsByFrontend, Scheduler
 from engine.speed_model import SpeedModel, StepShape
 from engine.stats import EngineStats
+
+_logger = logging.getLogger(__name__)
 
 
 class EngineCore:
@@ -41,8 +45,18 @@ class EngineCore:
         return self._scheduler.has_requests
 
     def add_request(self, message: AddRequest, now: float) -> EngineCoreOutput | None:
-        """Accept a request; or the output that ends it at once, refused or already complete."""
-        return self._scheduler.add(Request.from_message(message, now))
+        """Accept a request; or the output that ends it at once, refused or already complete.
+
+        An exception on the way is the end of this request alone.
+        """
+        try:
+            return self._scheduler.add(Request.from_message(message, now))
+        except Exception as error:
+            _logger.exception("%s cannot be accepted", message.request_id)
+            return EngineCoreOutput(
+                message.request_id, message.attempt, len(message.output_token_ids), [],
+                FinishReason.ERROR, error=f"cannot be accepted: {type(error).__name__}: {error}",
+            )  # fmt: skip
 
     def abort_requests(self, request_ids: Iterable[str]) -> None:
         """Forget these requests and free their blocks at once; unknown ids are ignored."""

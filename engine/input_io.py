@@ -3,16 +3,17 @@
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 import zmq
 
-from cluster.errors import DecodeError
+from cluster.errors import DecodeError, WireError
 from cluster.telemetry.logs import RateLimited
 from cluster.wire.codec import Decoder, Encoder
 from cluster.wire.endpoints import VIEW_TOPIC, Endpoints
-from cluster.wire.ids import engine_identity
+from cluster.wire.ids import new_engine_identity
 from cluster.wire.messages import (
     AbortRequests,
     AddRequest,
@@ -25,14 +26,18 @@ from cluster.wire.messages import (
 from cluster.wire.sockets import (
     Context,
     Socket,
+    close_watched,
     connect_dealer,
     connect_sub,
     receive_all,
     try_send,
+    watch_disconnects,
 )
 from engine.io_thread import IoThread, ThreadFailed
 
 POLL_MS = 100
+REJOIN_SECONDS = 0.2
+"""A frontend whose connection broke is greeted anew after so long."""
 
 
 class FrontendJoined(NamedTuple):
@@ -62,9 +67,20 @@ InputItem = (
 class FrontendLink(NamedTuple):
     """The way from one incarnation of a frontend to this engine."""
 
-    frontend_index: int
-    incarnation: int
+    entry: FrontendEntry
     dealer: Socket
+    monitor: Socket
+    """Tells when the connection breaks."""
+
+    @property
+    def frontend_index(self) -> int:
+        """Whose link it is."""
+        return self.entry.index
+
+    @property
+    def incarnation(self) -> int:
+        """Of that frontend."""
+        return self.entry.incarnation
 
 
 class InputThread(IoThread):
@@ -74,6 +90,9 @@ class InputThread(IoThread):
     reads between a forward pass and its update. Connects to frontends as the coordinator's view
     names them, and says hello to each. Who comes and who goes is queued with the rest, so that
     everybody hears of it in the order in which it happened.
+
+    Where a connection breaks, messages may be lost, and neither side can tell which. So the
+    frontend is taken for gone, and a new hello tells it to send everything again.
     """
 
     def __init__(
@@ -93,6 +112,8 @@ class InputThread(IoThread):
         self._fast_lane = fast_lane
         self._on_bad_frame = on_bad_frame
         self._links: dict[int, FrontendLink] = {}
+        self._lost: dict[int, tuple[FrontendEntry, float]] = {}
+        """Frontends whose connection broke, and when to greet them anew."""
         self._to_reconnect: queue.SimpleQueue[FrontendGone] = queue.SimpleQueue()
         self._complaints = RateLimited(logging.getLogger("engine.input"))
         self._encoder = Encoder()
@@ -117,15 +138,18 @@ class InputThread(IoThread):
             while not self._is_stopping.is_set():
                 self._poller.poll(POLL_MS)
                 self._drop_silent_readers()
+                self._rejoin(time.monotonic())
                 for link in list(self._links.values()):
                     for frames in receive_all(link.dealer):
                         self._take(link, frames)
+                    if receive_all(link.monitor):
+                        self._lose(link)
                 views = receive_all(view)
                 if views:
                     self._follow(views[-1])
         finally:
             for link in self._links.values():
-                link.dealer.close()
+                close_watched(link.dealer, link.monitor, linger_ms=0)
             view.close()
 
     def _take(self, link: FrontendLink, frames: list[bytes]) -> None:
@@ -159,6 +183,7 @@ class InputThread(IoThread):
             self._complaints.warning("coordinator", "dropped a bad view: %s", error)
             return
         for entry in view.frontends:
+            self._lost.pop(entry.index, None)
             link = self._links.get(entry.index)
             if link is not None and link.incarnation > entry.incarnation:
                 continue
@@ -169,16 +194,26 @@ class InputThread(IoThread):
                 self._join(entry)
 
     def _join(self, entry: FrontendEntry) -> None:
-        identity = engine_identity(self._hello.rank, self._hello.incarnation)
-        dealer = connect_dealer(self._context, entry.requests_address, identity)
-        self._links[entry.index] = FrontendLink(entry.index, entry.incarnation, dealer)
-        self._poller.register(dealer, zmq.POLLIN)
+        identity = new_engine_identity(self._hello.rank, self._hello.incarnation)
+        try:
+            dealer = connect_dealer(self._context, entry.requests_address, identity)
+        except WireError as error:
+            self._on_bad_frame()
+            self._complaints.warning(
+                f"address {entry.index}", "frontend %d: %s", entry.index, error
+            )
+            return
+        link = FrontendLink(entry, dealer, watch_disconnects(dealer))
+        self._links[entry.index] = link
+        self._poller.register(link.dealer, zmq.POLLIN)
+        self._poller.register(link.monitor, zmq.POLLIN)
         self._inbox.put(FrontendJoined(entry.index, entry.incarnation, entry.outputs_address))
         try_send(dealer, self._encoder.encode(self._hello))
 
     def _part(self, link: FrontendLink) -> None:
         self._poller.unregister(link.dealer)
-        link.dealer.close()
+        self._poller.unregister(link.monitor)
+        close_watched(link.dealer, link.monitor, linger_ms=0)
         del self._links[link.frontend_index]
         self._inbox.put(FrontendGone(link.frontend_index, link.incarnation))
 
@@ -187,4 +222,15 @@ class InputThread(IoThread):
             gone = self._to_reconnect.get()
             link = self._links.get(gone.frontend_index)
             if link is not None and link.incarnation == gone.incarnation:
-                self._part(link)  # the next view, half a second away at most, brings it back
+                self._lose(link)
+
+    def _lose(self, link: FrontendLink) -> None:
+        """Part from a frontend that may well be alive; without a view saying so, it is tried soon."""
+        self._part(link)
+        self._lost[link.frontend_index] = (link.entry, time.monotonic() + REJOIN_SECONDS)
+
+    def _rejoin(self, now: float) -> None:
+        for index, (entry, due_at) in list(self._lost.items()):
+            if now >= due_at:
+                del self._lost[index]
+                self._join(entry)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from cluster.errors import WireError
 from cluster.wire.codec import Encoder
 from cluster.wire.endpoints import Endpoints
 from cluster.wire.messages import (
@@ -21,9 +22,12 @@ from cluster.wire.sockets import (
     LAST_WORDS_LINGER_MS,
     Context,
     Socket,
+    close_watched,
     connect_outputs,
     connect_reports,
+    receive_all,
     try_send,
+    watch_disconnects,
 )
 from engine.input_io import FrontendGone, FrontendJoined, Stop
 from engine.io_thread import IoThread, ThreadFailed
@@ -75,6 +79,15 @@ class StepProgress:
         """How long the step under way may take."""
 
 
+class OutputLink(NamedTuple):
+    """The way of outputs to one incarnation of a frontend."""
+
+    incarnation: int
+    push: Socket
+    monitor: Socket
+    """Tells when the connection breaks."""
+
+
 class OutputThread(IoThread):
     """Owns every socket on which the engine speaks of itself.
 
@@ -101,7 +114,7 @@ class OutputThread(IoThread):
         self._metrics = metrics
         self._progress = progress
         self._encoder = Encoder()
-        self._frontends: dict[int, tuple[int, Socket]] = {}
+        self._frontends: dict[int, OutputLink] = {}
         self._phase = PhaseChanged(EnginePhase.STARTING)
         self._step: StepDone | None = None
         self._report_seq = 0
@@ -119,9 +132,10 @@ class OutputThread(IoThread):
                     self._handle(item)
                 if self._seconds_until_report() <= 0:
                     self._send_report()
+                    self._drop_broken_links()
         finally:
-            for _, socket in self._frontends.values():
-                socket.close()
+            for link in self._frontends.values():
+                close_watched(link.push, link.monitor, LAST_WORDS_LINGER_MS)
             self._reports.close(linger=LAST_WORDS_LINGER_MS)
 
     def _next_item(self) -> OutputItem | None:
@@ -149,9 +163,14 @@ class OutputThread(IoThread):
                 self._send(index, result)
             case FrontendJoined(index, incarnation, address):
                 self._leave(index)
-                self._frontends[index] = (incarnation, connect_outputs(self._context, address))
+                try:
+                    push = connect_outputs(self._context, address)
+                except WireError as error:
+                    logging.getLogger("engine").warning("frontend %d: %s", index, error)
+                    return
+                self._frontends[index] = OutputLink(incarnation, push, watch_disconnects(push))
             case FrontendGone(index, incarnation):
-                if index in self._frontends and self._frontends[index][0] == incarnation:
+                if index in self._frontends and self._frontends[index].incarnation == incarnation:
                     self._leave(index)
             case EngineGoodbye():
                 for index in list(self._frontends):
@@ -163,15 +182,24 @@ class OutputThread(IoThread):
     def _leave(self, index: int) -> None:
         known = self._frontends.pop(index, None)
         if known is not None:
-            known[1].close(linger=0)
+            close_watched(known.push, known.monitor, linger_ms=0)
 
     def _send(self, index: int, message: Message) -> None:
         if index not in self._frontends:
             return  # it is gone, and the busy loop is about to hear of it
-        incarnation, socket = self._frontends[index]
-        if not try_send(socket, self._encoder.encode(message)):
-            self._leave(index)
-            self.on_frontend_stuck(FrontendGone(index, incarnation))
+        link = self._frontends[index]
+        if not try_send(link.push, self._encoder.encode(message)):
+            self._give_up(index, link)
+
+    def _drop_broken_links(self) -> None:
+        """Where a connection broke, outputs may be lost: the frontend is to send its requests again."""
+        for index, link in list(self._frontends.items()):
+            if receive_all(link.monitor):
+                self._give_up(index, link)
+
+    def _give_up(self, index: int, link: OutputLink) -> None:
+        self._leave(index)
+        self.on_frontend_stuck(FrontendGone(index, link.incarnation))
 
     # ── reports ──
 

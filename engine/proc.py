@@ -20,6 +20,7 @@ from cluster.wire.messages import (
     EngineGoodbye,
     EngineHello,
     EnginePhase,
+    FlightRecord,
     Utility,
     UtilityResult,
 )
@@ -29,8 +30,9 @@ from engine.input_io import FrontendGone, FrontendJoined, InputItem, InputThread
 from engine.io_thread import ThreadFailed
 from engine.metrics import EngineMetrics
 from engine.output_io import OutputThread, PhaseChanged, StepDone, StepProgress, UtilityDone
-from engine.scheduling.output import ModelRunner, SchedulerOutput
+from engine.scheduling.output import ModelRunner
 from engine.scheduling.scheduler import OutputsByFrontend
+from engine.step_recorder import StepRecorder
 
 SIGNAL_LOOK_SECONDS = 0.5
 
@@ -76,8 +78,7 @@ class EngineCoreProc:
             self._inbox.put,
         )  # fmt: skip
         self._input: InputThread | None = None
-        self._work = SchedulerOutput()
-        """The step under way; nothing between two steps."""
+        self._recorder = StepRecorder(config, rank, incarnation)
         self._is_stopping = False
 
     def stop(self) -> None:
@@ -98,8 +99,13 @@ class EngineCoreProc:
                 self._turn(core)
         except Exception as error:
             self._logger.exception("the engine ends")
-            self._say_goodbye(drained=False, reason=f"{type(error).__name__}: {error}")
+            flight = self._recorder.failed(error)
+            self._say_goodbye(
+                drained=False, reason=f"{type(error).__name__}: {error}", flight=flight
+            )
             return 1
+        finally:
+            self._recorder.close()
         self._say_goodbye(drained=True, reason="asked to stop")
         return 0
 
@@ -136,12 +142,13 @@ class EngineCoreProc:
         self._take_input(core)
         if self._is_stopping or not core.has_work:
             return
-        self._work = core.begin_step(time.monotonic())
-        self._progress.predicted_seconds = core.predict_seconds(self._work)
-        results = core.execute(self._work)
+        work = core.begin_step(time.monotonic())
+        self._progress.predicted_seconds = core.predict_seconds(work)
+        self._recorder.began(work)
+        results = core.execute(work)
         self._take_fast_lane(core)
-        outputs = core.finish_step(self._work, results, time.monotonic())
-        self._work = SchedulerOutput()
+        outputs = core.finish_step(work, results, time.monotonic())
+        self._recorder.ended()
         self._progress.at = time.monotonic()
         self._publish(core, outputs)
 
@@ -243,10 +250,9 @@ class EngineCoreProc:
 
     # ── the end ──
 
-    def _say_goodbye(self, drained: bool, reason: str) -> None:
-        request_ids = [scheduled.request.request_id for scheduled in self._work.scheduled]
+    def _say_goodbye(self, drained: bool, reason: str, flight: FlightRecord | None = None) -> None:
         self._output.outbox.put(
-            EngineGoodbye(self._rank, self._incarnation, drained, reason, request_ids)
+            EngineGoodbye(self._rank, self._incarnation, drained, reason, flight)
         )
         self._output.outbox.put(Stop())
         self._output.join()

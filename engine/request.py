@@ -17,7 +17,7 @@ class RequestStatus(enum.Enum):
     FINISHED = "finished"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Request:
     """A request and its progress: `num_computed_tokens` chases `num_tokens`.
 
@@ -35,6 +35,8 @@ class Request:
     """Chained hashes of the full blocks of `token_ids`, as far as they are known."""
     cache_salt: str = ""
     priority: int = 0
+    isolated_until: int = 0
+    """Until it has so many output tokens nobody else is in its steps."""
     arrived_at: float = 0.0
     """When the client's request arrived, on this engine's clock."""
     accepted_at: float = 0.0
@@ -71,6 +73,7 @@ class Request:
             block_hashes=list(message.block_hashes),
             cache_salt=message.cache_salt,
             priority=message.priority,
+            isolated_until=message.isolated_until,
             arrived_at=now - message.age_seconds,
             accepted_at=now,
             num_reported_tokens=len(token_ids),
@@ -96,6 +99,11 @@ class Request:
     def num_tokens_to_compute(self) -> int:
         """Tokens whose KV is not in the cache yet."""
         return len(self.token_ids) - self.num_computed_tokens
+
+    @property
+    def is_isolated(self) -> bool:
+        """Whether it is still to be computed in steps of its own."""
+        return self.isolated_until > len(self.token_ids) - self.num_prompt_tokens
 
     @property
     def is_decoding(self) -> bool:

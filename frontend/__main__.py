@@ -22,7 +22,7 @@ from frontend.tokenizer import load_tokenizer
 
 
 def main() -> int:
-    """Run one frontend until SIGTERM; 0 if no request had to be cut."""
+    """Run one frontend until SIGTERM or SIGUSR1; 0 if no request had to be cut."""
     parser = argparse.ArgumentParser(prog="frontend")
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--index", type=int, required=True)
@@ -36,12 +36,12 @@ def main() -> int:
         f"frontend {index}.{incarnation}", config.launch.log_level, config.launch.log_format
     )
     join_metrics(Path(config.run_directory) / "metrics", f"frontend-{index}")
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         all_finished = runner.run(_serve(config, index, incarnation, arguments.listen_fd))
     return 0 if all_finished else 1
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """uvloop's event loop where it is installed."""
     try:
         import uvloop

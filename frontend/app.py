@@ -13,10 +13,10 @@ from cluster.errors import ClusterError
 from cluster.telemetry.metrics import counter
 from frontend.engine_client import EngineClient
 from frontend.input_processor import InputProcessor
-from frontend.middleware import ApiKeys, ErrorBoundary, RequestCounting, ResponseHeaders
+from frontend.middleware import ErrorBoundary, Keys, RequestCounting, ResponseHeaders
 from frontend.model_info import ModelInfo
 from frontend.openai.errors import answer_error
-from frontend.routes import generation, models, operations, tokenization
+from frontend.routes import administration, generation, models, operations, tokenization
 from frontend.services import Services
 from frontend.tokenizer import Tokenizer
 from frontend.worker_threads import WorkerThreads
@@ -33,6 +33,10 @@ ROUTES = [
     Route("/version", operations.version),
     Route("/metrics", operations.metrics),
     Route("/cluster", operations.cluster),
+    Route("/cluster/operation", administration.operation),
+    Route("/cluster/drain", administration.drain, methods=["POST"]),
+    Route("/cluster/restart", administration.restart, methods=["POST"]),
+    Route("/cluster/scale", administration.scale, methods=["POST"]),
     Route("/reset_prefix_cache", operations.reset_prefix_cache, methods=["POST"]),
 ]
 
@@ -65,7 +69,9 @@ def build_app(
             Middleware(RequestCounting, counter=counter("http_requests")),
             Middleware(ResponseHeaders),
             Middleware(ErrorBoundary),
-            Middleware(ApiKeys, api_keys=config.frontend.api_key),
+            Middleware(
+                Keys, api_keys=config.frontend.api_key, admin_keys=config.frontend.admin_key
+            ),
         ],
         exception_handlers={ClusterError: answer_error, HTTPException: answer_error},
         lifespan=lifespan,

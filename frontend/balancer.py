@@ -121,7 +121,7 @@ class MarginalCost:
             for load in view.loads
         ]
         least = min(choice.cost_seconds for choice in costs)
-        limit = least * NEAR_TIE_RATIO + NEAR_TIE_SECONDS
+        limit = least + abs(least) * (NEAR_TIE_RATIO - 1) + NEAR_TIE_SECONDS  # least may be below 0
         return self._random.choice([choice for choice in costs if choice.cost_seconds <= limit])
 
 

@@ -1,6 +1,6 @@
 """The cluster in words, for `GET /cluster` and for people."""
 
-from cluster.wire.messages import EngineEntry, FrontendEntry, LoadReport
+from cluster.wire.messages import EngineEntry, EngineState, FrontendEntry, LoadReport
 from frontend.cluster_view import LiveView
 
 
@@ -22,6 +22,22 @@ def describe_frontends(view: LiveView) -> list[dict[str, object]]:
     return [_describe_frontend(entry) for entry in view.cluster.frontends] if view.cluster else []
 
 
+def describe_deaths(view: LiveView, now: float) -> list[dict[str, object]]:
+    """The engines that have ended in the last seconds, as the coordinator tells."""
+    if view.cluster is None:
+        return []
+    return [
+        {
+            "rank": death.rank,
+            "incarnation": death.incarnation,
+            "cause": death.cause,
+            "fault": death.fault,
+            "age_seconds": round(death.age_seconds + view.view_age_seconds(now), 3),
+        }
+        for death in view.cluster.deaths
+    ]
+
+
 def _describe_entry(entry: EngineEntry) -> dict[str, object]:
     return {
         "incarnation": entry.incarnation,
@@ -29,6 +45,7 @@ def _describe_entry(entry: EngineEntry) -> dict[str, object]:
         "cause": entry.cause,
         "restarts": entry.restarts,
         "parked": entry.parked,
+        "draining": entry.state is EngineState.DRAINING,
         "pid": entry.pid,
         "load": _describe_load(entry.report) if entry.report is not None else None,
     }
@@ -72,6 +89,7 @@ def _describe_frontend(entry: FrontendEntry) -> dict[str, object]:
         "index": entry.index,
         "incarnation": entry.incarnation,
         "alive": entry.alive,
+        "draining": entry.draining,
         "in_flight": entry.in_flight,
         "queued": entry.queued,
         "restarts": entry.restarts,

@@ -12,10 +12,11 @@ from cluster.errors import DecodeError, ProtocolMismatch
 from cluster.telemetry.logs import RateLimited
 from cluster.wire.codec import Decoder, Encoder, check_protocol_version
 from cluster.wire.endpoints import VIEW_TOPIC, Endpoints
-from cluster.wire.ids import engine_identity
+from cluster.wire.ids import is_identity_of
 from cluster.wire.messages import (
     PROTOCOL_VERSION,
     ClusterView,
+    Conviction,
     EngineCoreOutputs,
     EngineGoodbye,
     EngineHello,
@@ -81,6 +82,7 @@ class ClusterLink:
         self._listener = listener
         self._on_bad_frame = on_bad_frame
         self._complaints = RateLimited(logging.getLogger("frontend.link"))
+        self._identities: dict[tuple[int, int], bytes] = {}
         self._encoder = Encoder()
         self._from_engines: Decoder[EngineToFrontend] = Decoder(EngineToFrontend)
         self._from_coordinator: Decoder[ClusterView] = Decoder(ClusterView)
@@ -109,14 +111,17 @@ class ClusterLink:
 
     def send(self, rank: int, incarnation: int, message: Message) -> bool:
         """Send to an engine without waiting; False if it is not there or takes nothing more."""
-        identity = engine_identity(rank, incarnation)
+        identity = self._identities.get((rank, incarnation))
+        if identity is None:
+            return False
         was_taken = try_send(self._router, [identity, *self._encoder.encode(message)])
         self._router_reader.poke()
         return was_taken
 
-    def announce(self, in_flight: int, queued: int) -> None:
-        """Tell the coordinator that this frontend is there, and how busy."""
-        for message in (self._hello, FrontendReport(*self._frontend, in_flight, queued)):
+    def announce(self, in_flight: int, queued: int, convictions: list[Conviction]) -> None:
+        """Tell the coordinator that this frontend is there, how busy, and whom it has convicted."""
+        report = FrontendReport(*self._frontend, in_flight, queued, convictions)
+        for message in (self._hello, report):
             try_send(self._reports, self._encoder.encode(message))
 
     def _on_router(self, frames: list[bytes]) -> None:
@@ -125,13 +130,22 @@ class ClusterLink:
             hello = self._from_engines.decode(rest)
             if not isinstance(hello, EngineHello):
                 raise DecodeError(f"{type(hello).__name__} does not come this way")
-            if identity != engine_identity(hello.rank, hello.incarnation):
+            if not is_identity_of(identity, hello.rank, hello.incarnation):
                 raise DecodeError(f"engine {hello.rank}.{hello.incarnation} under another's name")
             check_protocol_version(hello.protocol_version, f"engine {hello.rank}")
         except (DecodeError, ProtocolMismatch) as error:
             self._complain(frames, error)
             return
+        self._remember(hello.rank, hello.incarnation, identity)
         self._listener.on_hello(hello)
+
+    def _remember(self, rank: int, incarnation: int, identity: bytes) -> None:
+        """Each connection of an engine has a name of its own; the last one it greeted from counts."""
+        for known in [
+            key for key in self._identities if key[0] == rank and key[1] < incarnation - 1
+        ]:
+            del self._identities[known]
+        self._identities[rank, incarnation] = identity
 
     def _on_outputs(self, frames: list[bytes]) -> None:
         try:

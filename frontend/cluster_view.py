@@ -2,7 +2,14 @@
 
 from typing import NamedTuple
 
-from cluster.wire.messages import ClusterView, EngineHello, EngineState, LoadReport
+from cluster.wire.messages import (
+    ClusterView,
+    EngineDeath,
+    EngineEntry,
+    EngineHello,
+    EngineState,
+    LoadReport,
+)
 from frontend.balancer import RoutingView
 from frontend.engine_book import EngineBook
 
@@ -10,16 +17,20 @@ STALE_VIEW_SECONDS = 1.0
 """Without a view for so long, the coordinator is taken to be away."""
 
 
-class EngineDeath(NamedTuple):
-    """An incarnation that will never be believed again."""
+OBITUARY_SECONDS = 15.0
+"""For so long the true cause of a death that was decided here may still come."""
 
-    rank: int
-    incarnation: int
-    cause: str
-    fault: bool
-    """Whether the engine is to blame, and not somebody who killed it from outside."""
-    suspects: frozenset[str] = frozenset()
-    """Requests that were being computed when it failed; empty where it could not say."""
+
+class EngineCounts(NamedTuple):
+    """How many engines there are, by what they are doing."""
+
+    total: int
+    """As many as there are to be."""
+    ready: int = 0
+    """Those that would get a request now."""
+    draining: int = 0
+    parked: int = 0
+    """Those that died too often, and are tried only now and then."""
 
 
 class LiveView:
@@ -29,7 +40,13 @@ class LiveView:
     state of the connections. Each method returns the deaths that follow from what it was told.
     """
 
-    def __init__(self, frontend: tuple[int, int], suspect_after_seconds: float, now: float) -> None:
+    def __init__(
+        self,
+        frontend: tuple[int, int],
+        suspect_after_seconds: float,
+        now: float,
+        configured_engines: int = 1,
+    ) -> None:
         self.books: dict[int, EngineBook] = {}
         """The newest incarnation of each engine that has said hello here, and is not dead."""
         self.cluster: ClusterView | None = None
@@ -39,6 +56,9 @@ class LiveView:
         self._viewed_at = now
         self._states: dict[tuple[int, int], EngineState] = {}
         self._newest_dead: dict[int, int] = {}
+        self._configured_engines = configured_engines
+        self.unexplained: dict[tuple[int, int], float] = {}
+        """Deaths that were decided here, and when; their true causes may still come."""
 
     def is_current(self, rank: int, incarnation: int) -> bool:
         """Whether what this incarnation sends is to be believed."""
@@ -46,14 +66,32 @@ class LiveView:
         return book is not None and book.incarnation == incarnation
 
     @property
+    def num_engines(self) -> int:
+        """How many engines there are to be: the view's word, or the configuration's before it."""
+        told = self.cluster.num_engines if self.cluster is not None else 0
+        return told or self._configured_engines
+
+    @property
     def are_all_engines_dead(self) -> bool:
         """Whether the newest view holds every engine dead, and has none that is starting."""
         engines = self.cluster.engines if self.cluster is not None else []
         return bool(engines) and all(entry.state is EngineState.DEAD for entry in engines)
 
+    def is_announced(self, rank: int, incarnation: int, now: float) -> bool:
+        """Whether the coordinator knows of this incarnation; where there is none, everybody is believed.
+
+        An engine reports to it long before it says hello here, so it can only be some moments late.
+        """
+        if self.cluster is None or self._is_coordinator_away(now):
+            return True
+        return any(
+            entry.rank == rank and entry.incarnation >= incarnation
+            for entry in self.cluster.engines
+        )
+
     # ── what comes in ──
 
-    def welcome(self, hello: EngineHello) -> EngineDeath | None:
+    def welcome(self, hello: EngineHello, now: float) -> EngineDeath | None:
         """An engine has connected. Returns whom it replaces, if anybody.
 
         A second hello of one incarnation means that the engine has dropped this frontend and with
@@ -67,6 +105,8 @@ class LiveView:
         self.books[hello.rank] = EngineBook(hello, self._frontend)
         if replaced is None:
             return None
+        if replaced.incarnation < hello.incarnation:
+            self.unexplained[replaced.rank, replaced.incarnation] = now
         return EngineDeath(replaced.rank, replaced.incarnation, "replaced", fault=False)
 
     def accept_report(self, report: LoadReport, made_at: float) -> None:
@@ -75,36 +115,57 @@ class LiveView:
             self.books[report.rank].accept(report, made_at)
 
     def apply(self, view: ClusterView, now: float) -> list[EngineDeath]:
-        """Take in a view of the coordinator."""
+        """Take in a view of the coordinator. Returns the deaths that are news, or explained now."""
         self.cluster, self._viewed_at = view, now
         self.is_draining = view.draining
-        deaths: list[EngineDeath | None] = []
-        for entry in view.engines:
-            self._states[entry.rank, entry.incarnation] = entry.state
-            book = self.books.get(entry.rank)
-            if entry.state is EngineState.DEAD:
-                deaths.append(self.bury(entry.rank, entry.incarnation, entry.cause, entry.fault))
-            elif book is not None and book.incarnation < entry.incarnation:
-                deaths.append(self.bury(entry.rank, book.incarnation, "replaced", fault=False))
-            elif entry.report is not None:
-                self.accept_report(entry.report, now - entry.report_age_seconds)
+        deaths = [self.bury(death, now) for death in view.deaths]
+        deaths += [self._apply_entry(entry, now) for entry in view.engines]
         newest = {entry.rank: entry.incarnation for entry in view.engines}
         self._states = {
             key: state for key, state in self._states.items() if newest.get(key[0]) == key[1]
         }
         return [death for death in deaths if death is not None]
 
-    def bury(self, rank: int, incarnation: int, cause: str, fault: bool) -> EngineDeath | None:
-        """Hold this incarnation dead, and all before it, for good. None if that is no news."""
+    def _apply_entry(self, entry: EngineEntry, now: float) -> EngineDeath | None:
+        self._states[entry.rank, entry.incarnation] = entry.state
+        book = self.books.get(entry.rank)
+        if entry.state is EngineState.DEAD:
+            if (entry.rank, entry.incarnation) in self.unexplained:
+                return None  # only an obituary says who was there
+            return self.bury(
+                EngineDeath(entry.rank, entry.incarnation, entry.cause, entry.fault), now
+            )
+        if book is not None and book.incarnation < entry.incarnation:
+            return self._bury_unexplained(book, "replaced", now)
+        if entry.report is not None:
+            self.accept_report(entry.report, now - entry.report_age_seconds)
+        return None
+
+    def bury(self, death: EngineDeath, now: float) -> EngineDeath | None:
+        """Hold this incarnation dead, and all before it, for good. None if that is no news.
+
+        It is also news if the death was known, and only now its cause is.
+        """
+        rank, incarnation = death.rank, death.incarnation
         if incarnation > self._newest_dead.get(rank, 0):
             self._newest_dead[rank] = incarnation
+        if self.unexplained.pop((rank, incarnation), None) is not None:
+            return death
         book = self.books.get(rank)
         if book is None or book.incarnation > incarnation:
             return None
-        del self.books[rank]
         if book.incarnation < incarnation:  # of its own end nothing is known
-            return EngineDeath(rank, book.incarnation, "replaced", fault=False)
-        return EngineDeath(rank, book.incarnation, cause, fault)
+            return self._bury_unexplained(book, "replaced", now)
+        del self.books[rank]
+        return death
+
+    def _bury_unexplained(self, book: EngineBook, cause: str, now: float) -> EngineDeath:
+        """Nobody is to blame, as far as is known; the true cause may come later."""
+        rank, incarnation = book.rank, book.incarnation
+        del self.books[rank]
+        self._newest_dead[rank] = max(incarnation, self._newest_dead.get(rank, 0))
+        self.unexplained[rank, incarnation] = now
+        return EngineDeath(rank, incarnation, cause, fault=False)
 
     def set_reachable(self, rank: int, is_reachable: bool, now: float) -> None:
         """Note whether the connection to an engine stands."""
@@ -118,6 +179,9 @@ class LiveView:
 
     def expire(self, now: float) -> list[EngineDeath]:
         """With the coordinator away, a closed connection and silence are a death."""
+        self.unexplained = {
+            key: at for key, at in self.unexplained.items() if now - at < OBITUARY_SECONDS
+        }
         if not self._is_coordinator_away(now):
             return []
         lost = [
@@ -127,15 +191,16 @@ class LiveView:
             and now - book.disconnected_at > self._suspect_after_seconds
             and now - book.heard_at > self._suspect_after_seconds
         ]
-        deaths = [
-            self.bury(book.rank, book.incarnation, "connection lost", fault=False) for book in lost
-        ]
-        return [death for death in deaths if death is not None]
+        return [self._bury_unexplained(book, "connection lost", now) for book in lost]
 
     # ── what follows ──
 
+    def view_age_seconds(self, now: float) -> float:
+        """How old the coordinator's newest word is."""
+        return now - self._viewed_at
+
     def _is_coordinator_away(self, now: float) -> bool:
-        return now - self._viewed_at > STALE_VIEW_SECONDS
+        return self.view_age_seconds(now) > STALE_VIEW_SECONDS
 
     def may_choose(self, book: EngineBook, now: float) -> bool:
         """Whether this engine may get new work: connected, not draining, and heard of lately."""
@@ -151,10 +216,25 @@ class LiveView:
         # said hello here, and so it serves.
         return state in (EngineState.READY, EngineState.STARTING)
 
+    def counts(self, now: float) -> EngineCounts:
+        """How many engines there are, and how many of them serve."""
+        entries = self.cluster.engines if self.cluster is not None else []
+        return EngineCounts(
+            self.num_engines,
+            ready=sum(self.may_choose(book, now) for book in self.books.values()),
+            draining=sum(entry.state is EngineState.DRAINING for entry in entries),
+            parked=sum(entry.parked for entry in entries),
+        )
+
+    @property
+    def num_frontends(self) -> int:
+        """Frontends that are alive, this one at least."""
+        frontends = self.cluster.frontends if self.cluster is not None else []
+        return max(1, sum(frontend.alive for frontend in frontends))
+
     def routing_view(self, now: float) -> RoutingView:
         """The engines to choose from."""
-        frontends = self.cluster.frontends if self.cluster is not None else []
         return RoutingView(
             [book.load(now) for book in self.books.values() if self.may_choose(book, now)],
-            max(1, sum(frontend.alive for frontend in frontends)),
+            self.num_frontends,
         )

@@ -1,8 +1,24 @@
 """What one frontend knows of one engine's load: exact about its own requests, however old the report."""
 
+from math import ceil
 from typing import NamedTuple
 
 from cluster.wire.messages import EngineHello, LoadReport
+
+LEAST_LEAD_REQUESTS, LEAST_LEAD_SHARE = 4, 1 / 8
+LEAD_STEPS = 3
+"""What may wait in an engine beyond those that it runs: as many as it ends in so many steps. In two of
+them a report comes here and a request goes back; the third is for what differs from step to step. At
+least four, where those are a small share of what it runs: what waits there waits behind all others,
+whoever's turn it would be here."""
+NEW_STEP_SHARE = 0.1
+"""What a step's ended requests count in the mean. Many that end at once are no reason for a long lead:
+their places are free a step later, and a lead as long would make a tenant whose turn it is wait for
+as many answers of others."""
+LEAD_SECONDS = 0.1
+"""What may be uncomputed in an engine before its lead is all that it gets."""
+STALE_REPORT_SECONDS = 1.0
+"""A report older than this tells no longer that an engine is full: it holds nobody back."""
 
 
 class Charge(NamedTuple):
@@ -90,6 +106,11 @@ class EngineBook:
         self._sent = Ledger()
         self._withdrawn = Ledger()
         self._charges: dict[str, Charge] = {}
+        self._unbegun: set[str] = set()
+        """Own requests that this engine has, and has sent no token of."""
+        self._turnover, self._num_steps = 0.0, 0
+        self._ended, self._ended_before = 0, 0
+        """Own requests that ended from one step's report to the next: on average, and up to now."""
 
     @property
     def in_flight(self) -> int:
@@ -106,12 +127,14 @@ class EngineBook:
         self._last_seq += 1
         charge = Charge(1, prompt_tokens, prompt_tokens)
         self._charges[request_id] = charge
+        self._unbegun.add(request_id)
         self._sent.add(self._last_seq, charge)
         return self._last_seq
 
     def undo_dispatch(self, request_id: str) -> None:
         """Take back the newest dispatch: the socket did not take it."""
         del self._charges[request_id]
+        self._unbegun.remove(request_id)
         self._sent.remove(self._last_seq)
         self._last_seq -= 1
 
@@ -119,25 +142,72 @@ class EngineBook:
         """Enter the abort of a request, and return its `dispatch_seq`."""
         self._last_seq += 1
         charge = self._charges.pop(request_id)
+        self._unbegun.discard(request_id)
         if has_begun:
             charge = charge._replace(uncomputed_tokens=0)
         self._withdrawn.add(self._last_seq, charge)
         return self._last_seq
 
+    def begin(self, request_id: str) -> None:
+        """Note that the engine computes a request: outputs of it have come."""
+        self._unbegun.discard(request_id)
+
     def settle(self, request_id: str) -> None:
         """Close the entry of a request that the engine has ended."""
         self._charges.pop(request_id, None)
+        self._unbegun.discard(request_id)
+        self._ended += 1
 
     def accept(self, report: LoadReport, made_at: float) -> None:
         """Take in a report of this incarnation; an older one than the newest changes nothing."""
         if self.report is not None and report.report_seq < self.report.report_seq:
             return
+        is_new_step = self.report is None or report.step > self.report.step
+        if is_new_step:
+            self._num_steps += 1
+            share = max(NEW_STEP_SHARE, 1 / self._num_steps)
+            # Of two steps the larger: large and small steps that take turns keep each other so.
+            self._turnover += share * (max(self._ended, self._ended_before) - self._turnover)
+            self._ended_before, self._ended = self._ended, 0
         self.report = report
         self.heard_at = max(self.heard_at, made_at)
         for index, incarnation, acknowledged in report.acknowledged:
             if (index, incarnation) == self._frontend:
                 self._sent.forget_until(acknowledged)
                 self._withdrawn.forget_until(acknowledged)
+
+    def has_room(self, num_frontends: int, now: float) -> bool:
+        """Whether it would soon run one more request, besides those that others may be sending."""
+        most = self.hello.max_num_seqs
+        least = max(1, min(LEAST_LEAD_REQUESTS, int(LEAST_LEAD_SHARE * most)))
+        lead = max(least, ceil(LEAD_STEPS * min(most, num_frontends * self._turnover)))
+        if self.report is None:
+            return len(self._charges) < min(LEAST_LEAD_REQUESTS, most)
+        if now - self.heard_at > STALE_REPORT_SECONDS:
+            return len(self._charges) < most + lead
+        if not self._unbegun:
+            # One of each frontend may always wait there. Else those that hear first of a free place
+            # would have them all, and a tenant whose turn it is here would see others pass there.
+            return True
+        waiting, running = self.report.waiting, self.report.running
+        unseen = num_frontends * self._sent.total.requests - self._withdrawn.total.requests
+        requests = waiting + running + unseen
+        if requests >= most + lead:
+            return False
+        if requests < most:  # it is not for a place that they would wait
+            lead = max(lead, LEAST_LEAD_REQUESTS)
+        if waiting + unseen < lead:
+            return True
+        # It has its lead. More than that would only wait, and behind all others, where memory is
+        # short, as it is if requests wait though they could run, or where prompts take their time.
+        return (
+            requests < most and not waiting and self._is_soon_computed(num_frontends, self.report)
+        )
+
+    def _is_soon_computed(self, num_frontends: int, report: LoadReport) -> bool:
+        uncomputed = num_frontends * self._sent.total.uncomputed_tokens
+        uncomputed += report.waiting_prompt_tokens - self._withdrawn.total.uncomputed_tokens
+        return uncomputed <= LEAD_SECONDS * report.prefill_tokens_per_second
 
     def load(self, now: float) -> EngineLoad:
         """The engine's load now."""

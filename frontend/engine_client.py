@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from cluster.wire.messages import UtilityResult
+from frontend.cluster_view import EngineCounts
 from frontend.request import GenerationRequest
 from frontend.request_stream import RequestStream
 
@@ -13,14 +14,22 @@ class EngineClient(Protocol):
     def submit(self, request: GenerationRequest) -> RequestStream:
         """Send the request to an engine, or hold it until there is one.
 
-        Raises NotServing if it can be neither sent nor held, and InvalidRequest if it is pinned to
-        an engine that does not exist.
+        Raises NotServing if the server is leaving or the engine it is pinned to is not there,
+        InvalidRequest if that engine does not exist, Overloaded if too much waits already, and
+        Convicted if it has killed engines before.
+        """
+        ...
+
+    def check_room(self, sketch: GenerationRequest) -> None:
+        """Raises Overloaded, NotServing or InvalidRequest if `submit` would, whatever the prompt.
+
+        A refusal must not cost a tokenization, nor wait for those of others.
         """
         ...
 
     @property
-    def num_ready_engines(self) -> int:
-        """Engines that would take a request now."""
+    def engine_counts(self) -> EngineCounts:
+        """How many engines there are, and how many of them serve."""
         ...
 
     @property

@@ -3,7 +3,6 @@
 import asyncio
 from dataclasses import dataclass
 
-from cluster.wire.sampling import FinishReason
 from frontend.engine_client import EngineClient
 from frontend.input_processor import PreparedRequest
 from frontend.output_processor import ChoiceDelta, OutputProcessor
@@ -60,6 +59,11 @@ class Generation:
         """Whether every choice has ended."""
         return self._num_unfinished == 0
 
+    @property
+    def is_resumable(self) -> bool:
+        """Whether every choice can go on in another engine if its own fails."""
+        return all(choice.stream.is_resumable for choice in self.choices)
+
     async def next(self, timeout_seconds: float | None = None) -> IndexedDelta | None:
         """The next news of any choice; None if there were none in time.
 
@@ -74,11 +78,12 @@ class Generation:
             if batch.is_empty or choice.is_finished:
                 continue
             delta = choice.processor.process(batch)
+            choice.stream.tell(batch, len(delta.token_ids))
             if delta.finish_reason is not None:
-                # After a stop string the engine does not know yet that this is the end.
                 choice.is_finished = True
                 self._num_unfinished -= 1
-                choice.stream.abort(FinishReason.STOP)
+                # After a stop string the engine may not know yet that this is the end.
+                choice.stream.end(delta.finish_reason)
             return IndexedDelta(index, delta)
 
     def abort(self) -> None:
@@ -87,7 +92,7 @@ class Generation:
             reader.cancel()
         for choice in self.choices:
             choice.is_finished = True
-            choice.stream.abort()
+            choice.stream.end()
 
     async def _next_batch(self, timeout_seconds: float | None) -> tuple[int, TokenBatch] | None:
         if len(self.choices) == 1:  # no queue, no second task in the way of its tokens

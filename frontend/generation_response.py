@@ -16,9 +16,12 @@ from frontend.openai import sse
 from frontend.openai.answer import Answer
 from frontend.openai.errors import error_body
 from frontend.output_processor import ChoiceDelta
+from frontend.slow_readers import send_while_read
 from frontend.tokenizer import Tokenizer
 
 SECONDS_BETWEEN_SIGNS_OF_LIFE = 5.0
+NOT_RESUMABLE_HEADER = (b"x-quadriga-resumable", b"false")
+"""Tells that the answer is too long to be kept for another engine to go on with it."""
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +39,7 @@ class GenerationResponse(Response):
         prepared: PreparedRequest,
         answer: Answer,
         is_streamed: bool,
+        slow_reader_seconds: float,
         seconds_between_signs_of_life: float = SECONDS_BETWEEN_SIGNS_OF_LIFE,
     ) -> None:
         self._client = client
@@ -43,19 +47,22 @@ class GenerationResponse(Response):
         self._prepared = prepared
         self._answer = answer
         self._is_streamed = is_streamed
+        self._slow_reader_seconds = slow_reader_seconds
         self._seconds_between_signs_of_life = seconds_between_signs_of_life
         self._has_begun = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run the generation to its end."""
         generation = Generation.submit(self._client, self._prepared, self._tokenizer)
+        send = send_while_read(send, scope, self._slow_reader_seconds)
         try:
             if self._is_streamed:
                 await while_connected(receive, self._stream(generation, send))
             else:
                 whole = await while_connected(receive, self._collect(generation))
-                body = msgspec.json.encode(whole)
-                await Response(body, media_type="application/json")(scope, receive, send)
+                response = Response(msgspec.json.encode(whole), media_type="application/json")
+                response.raw_headers += _headers(generation)
+                await response(scope, receive, send)
         finally:
             generation.abort()
 
@@ -70,7 +77,7 @@ class GenerationResponse(Response):
     async def _stream(self, generation: Generation, send: Send) -> None:
         try:
             await self._send_chunks(generation, send)
-        except (ClientDisconnect, OSError):
+        except ClientDisconnect:
             raise
         except Exception as error:
             if not self._has_begun:
@@ -90,17 +97,22 @@ class GenerationResponse(Response):
                 else [sse.WAITING]
             )
             for event in events:
-                await self._begin(send)
+                await self._begin(generation, send)
                 await _send(send, event)
         last = self._answer.last_chunk(generation)
         if last is not None:
             await _send(send, sse.event(last))
         await _send(send, sse.DONE)
 
-    async def _begin(self, send: Send) -> None:
+    async def _begin(self, generation: Generation, send: Send) -> None:
         if not self._has_begun:
             self._has_begun = True
-            await send({"type": "http.response.start", "status": 200, "headers": sse.HEADERS})
+            headers = [*sse.HEADERS, *_headers(generation)]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+
+
+def _headers(generation: Generation) -> list[tuple[bytes, bytes]]:
+    return [] if generation.is_resumable else [NOT_RESUMABLE_HEADER]
 
 
 async def _send(send: Send, body: bytes) -> None:

@@ -44,6 +44,7 @@ class Arrival:
     """On the monotonic clock."""
     pinned_rank: int | None = None
     traceparent: str = ""
+    tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,13 @@ class InputProcessor:
         seed = config.model.seed
         seeds = random.SystemRandom() if seed is None else random.Random(seed)
         self._sampling = SamplingResolver(model, list(eos), seeds)
+
+    def sketch(self, body: GenerationBody, arrival: Arrival) -> GenerationRequest:
+        """What is known of a body's requests before its prompt is tokenized."""
+        return GenerationRequest(
+            "", [], [], SamplingParams(), arrival.arrived_at, body.priority or 0,
+            pinned_rank=_pinned_rank(body, arrival), tenant=arrival.tenant,
+        )  # fmt: skip
 
     def prepare_chat(
         self, body: ChatBody, arrival: Arrival, max_request_tokens: int | None
@@ -178,6 +186,7 @@ class InputProcessor:
                         cache_salt=body.cache_salt or "",
                         pinned_rank=_pinned_rank(body, arrival),
                         traceparent=arrival.traceparent,
+                        tenant=arrival.tenant,
                     )
                 )
         return PreparedRequest(

@@ -1,6 +1,8 @@
 """What clients got, measured where they get it."""
 
-from cluster.telemetry.metrics import counter, gauge, histogram
+from collections.abc import Mapping
+
+from cluster.telemetry.metrics import counter, gauge, histogram, withdraw
 from cluster.wire.sampling import FinishReason
 
 
@@ -21,11 +23,16 @@ class FrontendMetrics:
         self._generation_length = histogram("request_generation_tokens")
         self._migrations = counter("request_migrations")
         self._migration_gap = histogram("migration_gap_seconds")
+        self._not_resumable = counter("requests_not_resumable")
+        self._suspicions = counter("request_suspicions")
+        self._convictions = counter("request_convictions")
         self._decisions = counter("routing_decisions")
         self._cost = histogram("routing_cost_seconds")
         self._snapshot_age = gauge("snapshot_age_seconds")
         self._unacknowledged = gauge("unacknowledged_dispatches")
+        self._known_ranks: set[int] = set()
         self._queue_depth = gauge("admission_queue_depth").labels(self._frontend)
+        self._queue_tokens = gauge("admission_queue_tokens").labels(self._frontend)
         self._rejections = counter("admission_rejections")
         self._bad_frames = counter("wire_bad_frames").labels(f"frontend-{frontend_index}")
         self._loop_lag = gauge("event_loop_lag_seconds").labels(self._frontend)
@@ -36,9 +43,9 @@ class FrontendMetrics:
         self._time_to_first_token.labels(*labels).observe(seconds)
         self._prompt_tokens.labels(*labels).inc(prompt_tokens)
 
-    def tokens(self, rank: int, count: int) -> None:
-        """Fresh output tokens have arrived."""
-        self._generation_tokens.labels(self._model_name, str(rank)).inc(count)
+    def tokens(self, rank: int | None, count: int) -> None:
+        """A client is told of so many more output tokens, which this engine made."""
+        self._generation_tokens.labels(self._model_name, _label(rank)).inc(count)
 
     def next_tokens(self, rank: int, seconds: float) -> None:
         """So much time lay between two outputs of one request."""
@@ -54,7 +61,7 @@ class FrontendMetrics:
         decode_seconds: float,
     ) -> None:
         """A request ended; `rank` is the engine that had it last."""
-        labels = (self._model_name, "none" if rank is None else str(rank))
+        labels = (self._model_name, _label(rank))
         self._finished.labels(*labels, reason.label).inc()
         self._end_to_end.labels(*labels).observe(seconds)
         self._prompt_length.labels(*labels).observe(prompt_tokens)
@@ -71,6 +78,18 @@ class FrontendMetrics:
         """A moved request got its next token so long after its last."""
         self._migration_gap.observe(gap_seconds)
 
+    def not_resumable(self) -> None:
+        """A request is too long to be kept for going on in another engine."""
+        self._not_resumable.inc()
+
+    def suspected(self) -> None:
+        """A request is set apart, since an engine failed while it computed it."""
+        self._suspicions.inc()
+
+    def convicted(self) -> None:
+        """A request has killed engines."""
+        self._convictions.inc()
+
     def routed(self, rank: int, policy: str, cost_seconds: float) -> None:
         """A request was sent to an engine."""
         self._decisions.labels(str(rank), policy).inc()
@@ -84,12 +103,22 @@ class FrontendMetrics:
         """A frame was no message."""
         self._bad_frames.inc()
 
-    def engine_known(self, rank: int, age_seconds: float, unacknowledged: int) -> None:
-        """How old the newest report of an engine is, and what it does not count yet."""
-        self._snapshot_age.labels(self._frontend, str(rank)).set(age_seconds)
-        self._unacknowledged.labels(self._frontend, str(rank)).set(unacknowledged)
+    def engines_known(self, engines: Mapping[int, tuple[float, int]]) -> None:
+        """By rank: how old the newest report of an engine is, and what it does not count yet."""
+        for rank, (age_seconds, unacknowledged) in engines.items():
+            self._snapshot_age.labels(self._frontend, str(rank)).set(age_seconds)
+            self._unacknowledged.labels(self._frontend, str(rank)).set(unacknowledged)
+        for rank in self._known_ranks - engines.keys():
+            withdraw(self._snapshot_age.labels(self._frontend, str(rank)))
+            withdraw(self._unacknowledged.labels(self._frontend, str(rank)))
+        self._known_ranks = set(engines)
 
-    def loop_state(self, queued: int, lag_seconds: float) -> None:
-        """How many requests wait here, and how late the event loop is."""
+    def loop_state(self, queued: int, queued_tokens: int, lag_seconds: float) -> None:
+        """What waits here, and how late the event loop is."""
         self._queue_depth.set(queued)
+        self._queue_tokens.set(queued_tokens)
         self._loop_lag.set(lag_seconds)
+
+
+def _label(rank: int | None) -> str:
+    return "none" if rank is None else str(rank)

@@ -11,10 +11,11 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cluster.errors import Unauthorized
+from cluster.errors import Forbidden, Unauthorized
 from frontend.openai.errors import error_response
 
 OPEN_PATHS = frozenset({"/health", "/ready", "/version", "/metrics"})
+ADMIN_PREFIX = "/cluster/"
 REQUEST_ID_HEADER = "x-request-id"
 MAX_REQUEST_ID_CHARACTERS = 128
 CLIENT_LEFT_STATUS = 499
@@ -124,29 +125,51 @@ class ErrorBoundary:
                 await error_response(error)(scope, receive, send)
 
 
-class ApiKeys:
-    """Lets only requests with a known key through, but for probes. Without keys, all are welcome."""
+class Keys:
+    """Lets through only who has the key that a path needs.
 
-    def __init__(self, app: ASGIApp, api_keys: Sequence[str]) -> None:
+    Probes need none, operation needs an admin key, all else an API key if there are any. An admin
+    key opens everything; without admin keys, operation is closed.
+    """
+
+    def __init__(self, app: ASGIApp, api_keys: Sequence[str], admin_keys: Sequence[str]) -> None:
         self._app = app
         self._api_keys = [key.encode() for key in api_keys]
+        self._admin_keys = [key.encode() for key in admin_keys]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer 401."""
-        is_open = scope["type"] != "http" or scope["path"] in OPEN_PATHS or not self._api_keys
-        if is_open or self._is_known(Headers(scope=scope).get("authorization", "")):
+        """Pass the request on, or answer 401 or 403."""
+        error = self._objection(scope) if scope["type"] == "http" else None
+        if error is None:
             await self._app(scope, receive, send)
-            return
-        error = Unauthorized(
-            "The API key is missing or not known; send `Authorization: Bearer KEY`."
-        )
-        await error_response(error)(scope, receive, send)
+        else:
+            await error_response(error)(scope, receive, send)
 
-    def _is_known(self, authorization: str) -> bool:
-        scheme, _, key = authorization.partition(" ")
-        if scheme.lower() != "bearer":
-            return False
-        given = key.strip().encode("latin-1", "replace")
-        # All are compared, so that the time tells nothing about which came near.
-        matches = [hmac.compare_digest(given, known) for known in self._api_keys]
-        return any(matches)
+    def _objection(self, scope: Scope) -> Unauthorized | Forbidden | None:
+        needs_admin_key = scope["path"].startswith(ADMIN_PREFIX)
+        if needs_admin_key and not self._admin_keys:
+            return Forbidden(
+                "Operation over HTTP is closed: this cluster was launched without --admin-key."
+            )
+        if scope["path"] in OPEN_PATHS or not (self._api_keys or needs_admin_key):
+            return None
+        given = bearer_key(Headers(scope=scope).get("authorization", ""))
+        if _is_among(given, self._admin_keys):
+            return None
+        if not _is_among(given, self._api_keys):
+            return Unauthorized(
+                "The API key is missing or not known; send `Authorization: Bearer KEY`."
+            )
+        return Forbidden("This needs an admin key (--admin-key).") if needs_admin_key else None
+
+
+def bearer_key(authorization: str) -> bytes:
+    """The key that was sent, or nothing, which no key is."""
+    scheme, _, key = authorization.partition(" ")
+    return key.strip().encode("latin-1", "replace") if scheme.lower() == "bearer" else b""
+
+
+def _is_among(given: bytes, known_keys: Sequence[bytes]) -> bool:
+    # All are compared, so that the time tells nothing about which came near.
+    matches = [hmac.compare_digest(given, known) for known in known_keys]
+    return any(matches)

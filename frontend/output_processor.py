@@ -42,9 +42,14 @@ class ChoiceDelta:
     text: str = ""
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
-    finish_reason: str | None = None
+    finish_reason: FinishReason | None = None
     stop_reason: int | str | None = None
     """The stop token or stop string, where the client named one that ended the answer."""
+
+    @property
+    def finish_label(self) -> str | None:
+        """Why it ended, as OpenAI's API says it; None if it goes on."""
+        return None if self.finish_reason is None else self.finish_reason.label
 
     def extend(self, later: "ChoiceDelta") -> None:
         """Add what came after this."""
@@ -115,7 +120,7 @@ class OutputProcessor:
         check = self._stops.push(piece, is_armed)
         delta.text += check.text
         if check.matched is not None:
-            delta.finish_reason = FinishReason.STOP.label
+            delta.finish_reason = FinishReason.STOP
             delta.stop_reason = check.matched
 
     def _finish(self, delta: ChoiceDelta, batch: TokenBatch) -> None:
@@ -125,8 +130,8 @@ class OutputProcessor:
             return
         delta.text += self._stops.flush()
         if self._options.is_prompt_only:
-            delta.finish_reason = FinishReason.LENGTH.label
+            delta.finish_reason = FinishReason.LENGTH
             return
-        delta.finish_reason = batch.finish_reason.label
+        delta.finish_reason = batch.finish_reason
         if batch.stop_token_id not in self._options.silent_stop_ids:
             delta.stop_reason = batch.stop_token_id

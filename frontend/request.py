@@ -20,3 +20,5 @@ class GenerationRequest:
     pinned_rank: int | None = None
     """Serve it on this engine and no other."""
     traceparent: str = ""
+    tenant: str = ""
+    """Who asks, as far as keys tell; tenants share the queue fairly."""

@@ -1,8 +1,9 @@
 """The stream of one request's tokens, which outlives the engines that produce it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cluster.wire.messages import EngineCoreOutput, TokenLogprobs
 from cluster.wire.sampling import FinishReason
@@ -14,6 +15,8 @@ class TokenBatch:
     """Everything that has arrived for a request since it was last asked."""
 
     token_ids: list[int] = field(default_factory=list)
+    tokens_by_rank: dict[int | None, int] = field(default_factory=dict)
+    """How many of them came from each engine, in the order of their coming."""
     logprobs: list[TokenLogprobs] = field(default_factory=list)
     """Blocks that together cover `token_ids`, if the request wants logprobs."""
     prompt_logprobs: list[TokenLogprobs] = field(default_factory=list)
@@ -31,40 +34,75 @@ class TokenBatch:
         return not self.token_ids and not self.prompt_logprobs and self.finish_reason is None
 
 
+class Told(NamedTuple):
+    """What the client of a request is told: some tokens, its end, or both."""
+
+    tokens_by_rank: Mapping[int | None, int]
+    """How many tokens, by the engine that made them."""
+    finish_reason: FinishReason | None = None
+    """Why it ended, as far as the client sees."""
+
+
+def _to_nobody(_: Told) -> None:
+    pass
+
+
 class RequestStream:
     """One request's tokens in order, each once, whichever engines they come from.
 
     The client puts outputs in; one consumer takes them out with `next`. What the consumer has not
     taken yet is merged into one batch, so a slow reader costs no more than its own tokens.
+
+    The consumer, not the engine, knows where the answer ends: a stop string may lie before an end
+    that the engine has reached already. So it says with `tell` and `end` what became of a batch, and
+    that is what counts.
     """
 
     def __init__(
-        self, request: GenerationRequest, on_abort: Callable[["RequestStream", FinishReason], None]
+        self,
+        request: GenerationRequest,
+        on_abort: Callable[["RequestStream"], None],
+        is_resumable: bool = True,
+        on_told: Callable[[Told], None] = _to_nobody,
     ) -> None:
+        """`on_told` hears of what the client is told, and of the end exactly once."""
         self.request = request
+        self.is_resumable = is_resumable
+        """Whether another engine could go on with it; otherwise its tokens are not kept."""
         self.token_ids: list[int] = []
-        """All output tokens that have arrived: what another engine needs to go on."""
+        """All output tokens that have arrived, if it is resumable: what another engine needs."""
+        self.num_output_tokens = 0
+        """How many output tokens have arrived."""
         self.num_migrations = 0
         self.cached_tokens = 0
         """Prompt tokens that the first engine had in its prefix cache."""
         self.engine_rank: int | None = None
         """The engine that has it now; None while no engine has it."""
         self.is_finished = False
+        """Whether nothing more will come; the consumer may not have taken all of it yet."""
+        self._is_end_told = False
         self._on_abort = on_abort
+        self._on_told = on_told
         self._batch = TokenBatch()
         self._arrived = asyncio.Event()
 
     def put(self, output: EngineCoreOutput) -> None:
         """Add what an engine produced; tokens that are here already are dropped."""
         assert not self.is_finished, f"{self.request.request_id} has ended and gets more"
-        known = len(self.token_ids) - output.first_output_index
+        known = self.num_output_tokens - output.first_output_index
         assert known >= 0, (
-            f"{self.request.request_id}: output {output.first_output_index} after {len(self.token_ids)}"
+            f"{self.request.request_id}: output {output.first_output_index}"
+            f" after {self.num_output_tokens}"
         )
         fresh = output.token_ids[known:]
-        self.token_ids += fresh
+        self.num_output_tokens += len(fresh)
+        if self.is_resumable:
+            self.token_ids += fresh
         batch = self._batch
-        batch.token_ids += fresh
+        if fresh:
+            batch.token_ids += fresh
+            rank = self.engine_rank
+            batch.tokens_by_rank[rank] = batch.tokens_by_rank.get(rank, 0) + len(fresh)
         if output.logprobs is not None and fresh:
             batch.logprobs.append(output.logprobs)
         if output.prompt_logprobs is not None:
@@ -74,6 +112,8 @@ class RequestStream:
             batch.stop_token_id = output.stop_token_id
             batch.error = output.error
             self.is_finished = True
+            if output.finish_reason is FinishReason.ERROR:
+                self._tell_end(FinishReason.ERROR)  # whatever the text may be
         self._arrived.set()
 
     def fail(self, error: str, retry_after_seconds: int | None = None) -> None:
@@ -84,6 +124,7 @@ class RequestStream:
             self._batch.error = error
             self._batch.retry_after_seconds = retry_after_seconds
             self._arrived.set()
+            self._tell_end(FinishReason.ERROR)
 
     async def next(self, timeout_seconds: float | None = None) -> TokenBatch | None:
         """What has arrived since the last call, waiting for at least something.
@@ -100,11 +141,28 @@ class RequestStream:
         batch, self._batch = self._batch, TokenBatch()
         return batch
 
-    def abort(self, reason: FinishReason = FinishReason.ABORT) -> None:
-        """End the request now, in the engine too; STOP if a stop string was found.
+    def tell(self, batch: TokenBatch, num_tokens: int) -> None:
+        """The client is told of the first `num_tokens` of the batch; the others lie behind its end."""
+        told: dict[int | None, int] = {}
+        for rank, count in batch.tokens_by_rank.items():
+            taken = min(count, num_tokens)
+            if taken:
+                told[rank] = taken
+            num_tokens -= taken
+        if told:
+            self._on_told(Told(told))
+
+    def end(self, reason: FinishReason = FinishReason.ABORT) -> None:
+        """End the request for this reason, in the engine too if it goes on there.
 
         Harmless if it has ended already.
         """
         if not self.is_finished:
             self.is_finished = True
-            self._on_abort(self, reason)
+            self._on_abort(self)
+        self._tell_end(reason)
+
+    def _tell_end(self, reason: FinishReason) -> None:
+        if not self._is_end_told:
+            self._is_end_told = True
+            self._on_told(Told({}, reason))

@@ -1,30 +1,30 @@
-"""One frontend process: Hypercorn, the app and the client, from start to drained."""
+"""One frontend process: its HTTP server and its client, from start to drained."""
 
 import asyncio
 import logging
 import signal
-from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from collections.abc import Awaitable
 
-import hypercorn.asyncio
 from hypercorn.config import Config as HypercornConfig
 
 from cluster.config import ClusterConfig
 from frontend.client import DPLBClient
+from frontend.http_server import Application, HttpServer
+from frontend.slow_readers import limit_slow_readers
 
 LAST_BYTES_SECONDS = 2.0
 """What responses get to leave after their requests have ended."""
-CLOSING_SECONDS = 0.5
-"""What Hypercorn gets after that to close its connections."""
-
-Application = Callable[..., Awaitable[None]]
+IDLE_SECONDS = 2.0
+"""How long connections are kept that nobody uses, when this frontend retires: a request may be on its way."""
 
 
 class FrontendServer:
-    """Serves the app on the socket that the launcher has bound, until SIGTERM and drained.
+    """Serves the app on the socket that the launcher has bound, until it is told to end.
 
-    On SIGTERM it takes nothing new (503 with Retry-After), lets running requests finish until
-    `shutdown_timeout`, ends the rest with an error that their clients see, and returns.
+    On SIGTERM the cluster leaves: nothing new is taken (503 with Retry-After). On SIGUSR1 only this
+    frontend does: it accepts no connection any more, and answers what still comes on those that are
+    open. Either way running requests get `shutdown_timeout`; the rest ends with an error that its
+    clients see.
     """
 
     def __init__(
@@ -32,57 +32,69 @@ class FrontendServer:
     ) -> None:
         self._config = config
         self._client = client
-        self._app = app
-        self._listen_fd = listen_fd
+        limit_slow_readers(listen_fd, config.frontend.slow_reader_timeout)
+        self._http = HttpServer(app, _hypercorn_settings(config), listen_fd)
         self._logger = logging.getLogger("frontend")
         self._terminated = asyncio.Event()
+        self._retired = asyncio.Event()
 
     async def run(self) -> bool:
         """Serve; whether every request finished by itself."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._terminated.set)
+        loop.add_signal_handler(signal.SIGUSR1, self._retired.set)
         await self._client.start()
-        all_finished = loop.create_future()
-        serving = asyncio.ensure_future(
-            hypercorn.asyncio.serve(
-                cast("Any", self._app),
-                self._hypercorn_config(),
-                shutdown_trigger=lambda: self._drain(all_finished),
-            )
-        )
-        await asyncio.wait((serving, all_finished), return_when=asyncio.FIRST_COMPLETED)
-        # Hypercorn waits for ever to flush what a client does not read; the loop's end cuts that.
-        await asyncio.wait((serving,), timeout=LAST_BYTES_SECONDS + CLOSING_SECONDS)
-        if serving.done():
-            serving.result()
+        await self._http.start()
+        await _first_of(self._terminated.wait(), self._retired.wait())
+        if self._terminated.is_set():
+            have_all_finished = await self._drain()
         else:
-            serving.cancel()
-            await asyncio.gather(serving, return_exceptions=True)
+            have_all_finished = await self._retire()
+        if not have_all_finished:
+            self._logger.warning("%d requests did not finish in time", self._client.num_in_flight)
+            self._client.fail_all("the server is shutting down")
+        await self._http.close(LAST_BYTES_SECONDS)
         await self._client.stop()
-        return bool(await all_finished)
+        return have_all_finished
 
-    async def _drain(self, all_finished: "asyncio.Future[bool]") -> None:
-        await self._terminated.wait()
+    async def _drain(self) -> bool:
         self._client.leave()
         self._logger.info("draining: %d requests in flight", self._client.num_in_flight)
+        return await self._in_time(self._client.wait_until_idle())
+
+    async def _retire(self) -> bool:
+        self._http.retire()
+        self._logger.info("retiring: %d requests in flight", self._client.num_in_flight)
+        retiring = asyncio.ensure_future(self._in_time(self._wait_until_unused()))
+        await _first_of(retiring, self._terminated.wait())
+        return await self._drain() if retiring.cancelled() else retiring.result()
+
+    async def _wait_until_unused(self) -> None:
+        await self._http.wait_until_unused(IDLE_SECONDS)
+        await self._client.wait_until_idle()
+
+    async def _in_time(self, work: Awaitable[object]) -> bool:
         try:
             async with asyncio.timeout(self._config.launch.shutdown_timeout):
-                await self._client.wait_until_idle()
-            all_finished.set_result(True)
+                await work
         except TimeoutError:
-            self._logger.warning("%d requests did not finish in time", self._client.num_in_flight)
-            all_finished.set_result(False)
-            self._client.fail_all("the server is shutting down")
+            return False
+        return True
 
-    def _hypercorn_config(self) -> HypercornConfig:
-        settings = HypercornConfig()
-        settings.bind = [f"fd://{self._listen_fd}"]
-        settings.keep_alive_timeout = self._config.frontend.keep_alive_timeout
-        settings.graceful_timeout = LAST_BYTES_SECONDS
-        settings.backlog = 4096
-        settings.accesslog = None
-        settings.errorlog = logging.getLogger("hypercorn.error")
-        # Its only other news is an address with advice about Ctrl-C, and both are the launcher's.
-        settings.errorlog.setLevel(logging.WARNING)
-        settings.include_server_header = False
-        return settings
+
+async def _first_of(*works: Awaitable[object]) -> None:
+    futures = [asyncio.ensure_future(work) for work in works]
+    await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+    for future in futures:
+        future.cancel()
+    await asyncio.gather(*futures, return_exceptions=True)
+
+
+def _hypercorn_settings(config: ClusterConfig) -> HypercornConfig:
+    settings = HypercornConfig()
+    settings.keep_alive_timeout = config.frontend.keep_alive_timeout
+    settings.accesslog = None
+    settings.errorlog = logging.getLogger("hypercorn.error")
+    settings.errorlog.setLevel(logging.WARNING)
+    settings.include_server_header = False
+    return settings

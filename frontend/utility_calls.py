@@ -10,7 +10,7 @@ class UtilityCalls:
 
     def __init__(self) -> None:
         self._last_call_id = 0
-        self._calls: dict[int, tuple[int, asyncio.Future[UtilityResult]]] = {}
+        self._calls: dict[int, tuple[tuple[int, int], asyncio.Future[UtilityResult]]] = {}
 
     def open(
         self, rank: int, incarnation: int, timeout_seconds: float
@@ -20,7 +20,7 @@ class UtilityCalls:
         call_id = self._last_call_id
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[UtilityResult] = loop.create_future()
-        self._calls[call_id] = (rank, answer)
+        self._calls[call_id] = ((rank, incarnation), answer)
         no_answer = UtilityResult(rank, incarnation, call_id, error="no answer in time")
         timer = loop.call_later(timeout_seconds, self.resolve, no_answer)
 
@@ -33,11 +33,12 @@ class UtilityCalls:
 
     def resolve(self, result: UtilityResult) -> None:
         """An engine has answered; unknown call ids are ignored."""
-        _, answer = self._calls.get(result.call_id, (0, None))
+        _, answer = self._calls.get(result.call_id, (None, None))
         if answer is not None and not answer.done():
             answer.set_result(result)
 
     def fail(self, rank: int, incarnation: int, cause: str) -> None:
         """An engine is gone: nobody may wait for it any longer."""
-        for call_id in [call_id for call_id, (owner, _) in self._calls.items() if owner == rank]:
+        gone = (rank, incarnation)
+        for call_id in [call_id for call_id, (owner, _) in self._calls.items() if owner == gone]:
             self.resolve(UtilityResult(rank, incarnation, call_id, error=cause))

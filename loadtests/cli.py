@@ -8,7 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from loadtests.http_client import BrokenConnection, HttpClient
+from loadtests.arguments import output_file, positive_float, positive_int, share, url
+from loadtests.http_client import BrokenConnection
 from loadtests.report_text import report_text
 from loadtests.run import RunOptions, run
 from loadtests.workload import WorkloadError
@@ -30,37 +31,37 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     server = parser.add_argument_group("server")
-    server.add_argument("--url", type=_url, default="http://127.0.0.1:8000")
+    server.add_argument("--url", type=url, default="http://127.0.0.1:8000")
     server.add_argument("--model", help="default: the first that the server lists")
     server.add_argument(
         "--api-key", default=os.environ.get("OPENAI_API_KEY"), help="default: $OPENAI_API_KEY"
     )
-    server.add_argument("--timeout", type=_positive_float, default=600.0, metavar="SECONDS",
+    server.add_argument("--timeout", type=positive_float, default=600.0, metavar="SECONDS",
                         help="longest that an answer may take (default: %(default)g)")  # fmt: skip
     load = parser.add_argument_group("load")
-    load.add_argument("--requests", type=_positive_int, default=64, metavar="N",
+    load.add_argument("--requests", type=positive_int, default=64, metavar="N",
                       help="how many to send (default: %(default)s)")  # fmt: skip
     pace = load.add_mutually_exclusive_group()
-    pace.add_argument("--concurrency", type=_positive_int, default=16, metavar="C",
+    pace.add_argument("--concurrency", type=positive_int, default=16, metavar="C",
                       help="requests in flight at once (default: %(default)s)")  # fmt: skip
-    pace.add_argument("--rate", type=_positive_float, metavar="R",
+    pace.add_argument("--rate", type=positive_float, metavar="R",
                       help="instead: requests a second, Poisson arrivals, however many wait")  # fmt: skip
     load.add_argument("--seed", type=int, default=0,
                       help="fixes prompts and arrivals (default: %(default)s)")  # fmt: skip
     _add_workload(parser.add_argument_group("workload", "Random token ids, unless told otherwise."))
-    parser.add_argument("--json", type=_output_file, metavar="FILE",
+    parser.add_argument("--json", type=output_file, metavar="FILE",
                         help="write the report there too; - is standard output, alone")  # fmt: skip
 
 
 def _add_workload(workload: "argparse._ArgumentGroup") -> None:
-    workload.add_argument("--input-tokens", type=_positive_int, default=128, metavar="N",
+    workload.add_argument("--input-tokens", type=positive_int, default=128, metavar="N",
                           help="length of a random prompt (default: %(default)s)")  # fmt: skip
-    workload.add_argument("--output-tokens", type=_positive_int, default=128, metavar="N",
+    workload.add_argument("--output-tokens", type=positive_int, default=128, metavar="N",
                           help="length of an answer to a random prompt, and the longest of others "
                           "(default: %(default)s)")  # fmt: skip
-    workload.add_argument("--prefix-share", type=_share, default=0.0, metavar="SHARE",
+    workload.add_argument("--prefix-share", type=share, default=0.0, metavar="SHARE",
                           help="part of a random prompt that all have in common, 0 to 1")  # fmt: skip
-    workload.add_argument("--vocabulary-size", type=_positive_int, default=1000, metavar="N",
+    workload.add_argument("--vocabulary-size", type=positive_int, default=1000, metavar="N",
                           help="random token ids are below this (default: %(default)s)")  # fmt: skip
     workload.add_argument("--prompts", type=Path, metavar="FILE",
                           help="a prompt a line: text, or JSON with `prompt` or `messages`")  # fmt: skip
@@ -106,44 +107,3 @@ def main(arguments: list[str] | None = None) -> int:
         if parsed.json is not None:
             parsed.json.write_bytes(encoded)
     return EXIT_ERRORS if report.errors else 0
-
-
-def _url(text: str) -> str:
-    try:
-        HttpClient(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    return text
-
-
-def _output_file(text: str) -> Path:
-    path = Path(text)
-    if path.is_dir() or not path.parent.is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a file in a folder that is there")
-    return path
-
-
-def _positive_int(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
-    return int(text)
-
-
-def _positive_float(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return number
-
-
-def _share(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
-    return share

@@ -70,6 +70,10 @@ class Child:
         """Ask it to end."""
         self._signal(signal.SIGTERM)
 
+    def retire(self) -> None:
+        """Ask a frontend to end once its connections are served."""
+        self._signal(signal.SIGUSR1)
+
     def kill(self) -> None:
         """End it and everything it has spawned."""
         if self.is_alive:

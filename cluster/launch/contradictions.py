@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from cluster.config import ClusterConfig, parse_bytes
 from cluster.errors import ConfigError
+from cluster.fault_plan import parse_fault
 
 
 def check_contradictions(config: ClusterConfig) -> None:
@@ -82,6 +83,21 @@ def _keys_are_not_empty(config: ClusterConfig) -> str | None:
     return "--api-key must not be empty: leave it out to serve without keys"
 
 
+def _admin_keys_are_not_empty(config: ClusterConfig) -> str | None:
+    if all(key.strip() for key in config.frontend.admin_key):
+        return None
+    return "--admin-key must not be empty: leave it out to keep operation over HTTP closed"
+
+
+def _faults_are_well_formed(config: ClusterConfig) -> str | None:
+    try:
+        for spec in config.engine.inject_fault:
+            parse_fault(spec)
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
 _CHECKS: tuple[Callable[[ClusterConfig], str | None], ...] = (
     _step_holds_every_request,
     _model_length_holds_a_block,
@@ -89,4 +105,6 @@ _CHECKS: tuple[Callable[[ClusterConfig], str | None], ...] = (
     _devices_are_enough_and_distinct,
     _silence_is_suspect_before_it_is_death,
     _keys_are_not_empty,
+    _admin_keys_are_not_empty,
+    _faults_are_well_formed,
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import zmq
 
-from cluster.errors import ControlError, DecodeError
+from cluster.errors import ControlError, DecodeError, OperationConflict
 from cluster.launch.rundir import live_runs
 from cluster.wire.codec import Decoder, Encoder
 from cluster.wire.endpoints import Endpoints
@@ -36,7 +36,8 @@ def find_run(cluster_id: str | None, root: Path | None = None) -> Path:
 def ask(run_directory: Path, verb: str, *args: str) -> str:
     """The launcher's answer to one command, a JSON text.
 
-    Raises ControlError if it refuses, or does not answer.
+    Raises ControlError if it refuses, or does not answer, and OperationConflict if it refuses for
+    what it is doing now.
     """
     with (
         new_context() as context,
@@ -54,5 +55,5 @@ def ask(run_directory: Path, verb: str, *args: str) -> str:
         except DecodeError as error:
             raise ControlError(f"cluster {run_directory.name} answers nonsense: {error}") from None
     if reply.error:
-        raise ControlError(reply.error)
+        raise (OperationConflict if reply.is_conflict else ControlError)(reply.error)
     return reply.body

@@ -1,4 +1,8 @@
-"""The launcher's end of the control socket: `cluster status` and `cluster stop`."""
+"""The launcher's end of the control socket.
+
+Verbs: `status`, `operation` (what is under way, and how the last one ended), `stop`, and with a JSON
+object as their argument `drain`, `restart` and `scale` (`cluster.launch.operation`).
+"""
 
 import asyncio
 import logging
@@ -6,7 +10,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from cluster.errors import ControlError, DecodeError
+from cluster.errors import ControlError, DecodeError, OperationConflict
+from cluster.launch.operation import VERBS, Operation, read_operation
+from cluster.launch.operation_book import Ticket
 from cluster.launch.status import ClusterStatus
 from cluster.telemetry.logs import RateLimited
 from cluster.wire.codec import Decoder, Encoder
@@ -24,12 +30,14 @@ class ControlServer:
         endpoints: Endpoints,
         status: Callable[[], ClusterStatus],
         stop: Callable[[bool], None],
+        begin: Callable[[Operation], Ticket],
         on_bad_frame: Callable[[], None],
     ) -> None:
-        """`stop(True)` ends the cluster without waiting for its requests."""
+        """`stop(True)` ends the cluster without waiting for its requests; `begin` begins an operation."""
         self._router = bind_router(context, endpoints.control)
         self._status = status
         self._stop = stop
+        self._begin = begin
         self._encoder = Encoder()
         self._decoder: Decoder[ControlRequest] = Decoder(ControlRequest)
         self._on_bad_frame = on_bad_frame
@@ -47,7 +55,8 @@ class ControlServer:
         try:
             reply = ControlReply(body=self._answer(request))
         except ControlError as error:
-            reply = ControlReply(error=str(error))
+            is_conflict = isinstance(error, OperationConflict)
+            reply = ControlReply(error=str(error), is_conflict=is_conflict)
         try_send(self._router, [identity, *self._encoder.encode(reply)])
         self._reader.poke()
 
@@ -55,6 +64,12 @@ class ControlServer:
         match request.verb, request.args:
             case "status", []:
                 return msgspec.json.encode(self._status()).decode()
+            case "operation", []:
+                status = self._status()
+                shown = {"operation": status.operation, "last_operation": status.last_operation}
+                return msgspec.json.encode(shown).decode()
+            case verb, [body] if verb in VERBS:
+                return msgspec.json.encode(self._begin(read_operation(verb, body))).decode()
             case "stop", []:
                 self._stop(False)
             case "stop", ["now"]:

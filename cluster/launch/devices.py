@@ -53,6 +53,8 @@ def resolve_device(config: ClusterConfig, gpus: list[str], can_use_gpus: bool) -
     Raises ConfigError if it asks for GPUs that are not there, or for more replicas than GPUs.
     """
     engine = config.engine
+    if engine.engine == "simulated":
+        return "cpu", ""  # it computes nothing
     if engine.device == "cpu" or (
         engine.device == "auto" and engine.devices is None and not (gpus and can_use_gpus)
     ):

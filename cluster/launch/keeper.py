@@ -20,16 +20,21 @@ from cluster.telemetry.metrics import forget_gauges
 from cluster.telemetry.process import LIFELINE_VARIABLE
 from cluster.wire.messages import Role
 
+_PLAN_ORDER = (Role.COORDINATOR, Role.ENGINE, Role.FRONTEND)
 _ORDERLY_RETURN_CODES = (0, -signal.SIGTERM, -signal.SIGKILL)
 """Of processes that are not to run on: each ended by itself, or as it was made to."""
+
+
+def _place_in_plan(process: ManagedProcess) -> tuple[int, int]:
+    return _PLAN_ORDER.index(process.spec.role), process.spec.index
 
 
 class ProcessKeeper:
     """Owns the children of one cluster.
 
     `on_started` and `on_ended` are called with the process whenever one of its incarnations was
-    spawned or has ended; processes of `restarted_roles` are then started again, each when its own
-    policy allows.
+    spawned or has ended, `on_restart` before one is spawned because its predecessor died. Processes of `restarted_roles` are then started again, each when its own
+    policy allows, unless they are being taken out of service.
     """
 
     def __init__(
@@ -40,24 +45,44 @@ class ProcessKeeper:
         listen_fd: int,
         forward_output: Callable[[str], None],
         on_started: Callable[[ManagedProcess], None],
+        on_restart: Callable[[ManagedProcess], None],
         on_ended: Callable[[ManagedProcess], None],
     ) -> None:
-        self.processes = [
-            ManagedProcess(
-                spec,
-                RestartPolicy(settings.max_restarts, settings.restart_window),
-                ProcessLog(run_directory.log_path(spec.file_name), forward_output),
-            )
-            for spec in plan
-        ]
+        self.processes: list[ManagedProcess] = []
         self.restarted_roles: Collection[Role] = frozenset(Role)
+        self._settings = settings
         self._run_directory = run_directory
+        self._forward_output = forward_output
+        self._removed: dict[str, int] = {}
+        """The last incarnation of each process that is no more: its place goes on counting."""
         self._listen_fd = listen_fd
         self._on_started = on_started
+        self._on_restart = on_restart
         self._on_ended = on_ended
         self._lifeline, self._lifeline_end = os.pipe()
         self._out_of_memory = OutOfMemoryWatch()
         self._logger = logging.getLogger("launch")
+        for spec in plan:
+            self.add(spec)
+
+    def add(self, spec: ProcessSpec) -> ManagedProcess:
+        """A new place in the cluster; it is not started yet."""
+        process = ManagedProcess(
+            spec,
+            RestartPolicy(self._settings.max_restarts, self._settings.restart_window),
+            ProcessLog(self._run_directory.log_path(spec.file_name), self._forward_output),
+            incarnation=self._removed.pop(spec.name, 0),
+        )
+        self.processes.append(process)
+        self.processes.sort(key=_place_in_plan)
+        return process
+
+    def remove(self, process: ManagedProcess) -> None:
+        """Forget a place whose process has ended for good."""
+        assert not process.is_alive, f"{process.name} is still alive"
+        process.cancel_restart()
+        self._removed[process.spec.name] = process.incarnation
+        self.processes.remove(process)
 
     def of(self, *roles: Role) -> list[ManagedProcess]:
         """The processes of these roles, in the order of the plan."""
@@ -65,14 +90,16 @@ class ProcessKeeper:
 
     def start_all(self) -> None:
         """Spawn everything at once: whoever is early waits for the others."""
-        for process in self.processes:
-            self._start(process)
+        for process in list(self.processes):
+            self.start(process)
 
     def command_line(self, process: ManagedProcess) -> list[str]:
         """What its newest incarnation was, or its next will be, started with."""
         return process.spec.command_line(max(1, process.incarnation), self._listen_fd)
 
-    def _start(self, process: ManagedProcess) -> None:
+    def start(self, process: ManagedProcess) -> None:
+        """Spawn its next incarnation now."""
+        assert not process.is_alive, f"{process.name} is still alive"
         process.begin(time.monotonic())
         spec = process.spec
         listener = (self._listen_fd,) if spec.inherits_listener else ()
@@ -95,6 +122,8 @@ class ProcessKeeper:
     def _see_end(self, process: ManagedProcess, return_code: int) -> None:
         is_out_of_memory = self._out_of_memory.has_struck()
         cause = process.verdict or explain_exit(return_code, is_out_of_memory)
+        if process.planned_cause and return_code in _ORDERLY_RETURN_CODES:
+            cause = ExitCause(process.planned_cause, fault=False)
         if process.is_stopping:
             cause = cause._replace(fault=False)
         self._end(process, cause, return_code)
@@ -118,10 +147,11 @@ class ProcessKeeper:
             self._logger.log(level, "%s has ended (%s)", process.name, cause.text)
 
     def _restarts(self, process: ManagedProcess) -> bool:
-        return process.spec.role in self.restarted_roles and not process.is_stopping
+        is_wanted = not process.is_stopping and not process.is_draining
+        return process.spec.role in self.restarted_roles and is_wanted
 
     def _start_later(self, process: ManagedProcess, cause: ExitCause, delay: float) -> None:
-        process.restart = asyncio.get_running_loop().call_later(delay, self._start, process)
+        process.restart = asyncio.get_running_loop().call_later(delay, self._start_again, process)
         self._logger.warning(
             "%s has died (%s), restart %d %s",
             process.name,
@@ -129,6 +159,11 @@ class ProcessKeeper:
             process.restarts + 1,
             f"in {delay:.0f} s" if delay else "at once",
         )
+
+    def _start_again(self, process: ManagedProcess) -> None:
+        process.restarts += 1
+        self._on_restart(process)
+        self.start(process)
 
     def condemn(self, process: ManagedProcess, cause: ExitCause) -> None:
         """End a process that is of no use any more, its stacks going to its log if it hangs."""
@@ -143,21 +178,45 @@ class ProcessKeeper:
         They would not listen before the model is there, and have no request to finish.
         """
         for process in self.of(*roles):
-            process.is_stopping = True
-            process.cancel_restart()
-            if process.child is not None and process.is_alive:
-                is_loading = process.spec.role is Role.ENGINE and not process.is_loaded
-                (process.child.kill if is_loading else process.child.terminate)()
+            if process.is_alive:
+                self.end(process)
             else:
+                process.is_stopping = True
+                process.cancel_restart()
                 process.return_code = None  # how it ended earlier says nothing of this ending
+
+    def end(self, process: ManagedProcess, planned_cause: str = "") -> None:
+        """Ask one process to end, for good until it is started anew.
+
+        If it ends in good order, `planned_cause` is what is said of it.
+        """
+        process.is_stopping = True
+        process.planned_cause = planned_cause
+        process.cancel_restart()
+        if process.child is not None:
+            is_loading = process.spec.role is Role.ENGINE and not process.is_loaded
+            (process.child.kill if is_loading else process.child.terminate)()
+
+    def retire(self, process: ManagedProcess, planned_cause: str) -> None:
+        """Let one frontend end by itself once its connections are served, the others going on."""
+        assert process.spec.role is Role.FRONTEND, process.name
+        process.is_stopping = True
+        process.planned_cause = planned_cause
+        process.cancel_restart()
+        if process.child is not None:
+            (process.child.retire if process.is_loaded else process.child.kill)()
 
     def kill(self, *roles: Role) -> None:
         """End all of these roles, for good."""
         for process in self.of(*roles):
-            process.is_stopping = True
-            process.cancel_restart()
-            if process.child is not None:
-                process.child.kill()
+            self.kill_one(process)
+
+    def kill_one(self, process: ManagedProcess) -> None:
+        """End one process, for good until it is started anew."""
+        process.is_stopping = True
+        process.cancel_restart()
+        if process.child is not None:
+            process.child.kill()
 
     async def ended(self, *roles: Role, timeout_seconds: float) -> bool:
         """Wait until none of these roles is alive; whether that came in time."""

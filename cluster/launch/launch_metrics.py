@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from cluster.launch.managed_process import ManagedProcess
-from cluster.telemetry.metrics import counter, gauge
+from cluster.telemetry.metrics import counter, gauge, withdraw
 from cluster.wire.messages import Role
 
 
@@ -13,6 +13,8 @@ class LaunchMetrics:
     def __init__(self) -> None:
         self._engine_up = gauge("engine_up")
         self._engine_incarnation = gauge("engine_incarnation")
+        self._engine_parked = gauge("engine_parked")
+        self._engine_draining = gauge("engine_draining")
         self._engine_restarts = counter("engine_restarts")
         self._process_restarts = counter("process_restarts")
         self._bad_frames = counter("wire_bad_frames").labels("launcher")
@@ -27,9 +29,21 @@ class LaunchMetrics:
             label = str(engine.spec.index)
             self._engine_up.labels(label).set(engine.is_ready)
             self._engine_incarnation.labels(label).set(engine.incarnation)
+            self._engine_parked.labels(label).set(engine.parked)
+            self._engine_draining.labels(label).set(engine.is_draining)
+
+    def forget_engine(self, rank: int) -> None:
+        """Show nothing more of an engine that the cluster has no longer."""
+        for metric in (
+            self._engine_up,
+            self._engine_incarnation,
+            self._engine_parked,
+            self._engine_draining,
+        ):
+            withdraw(metric.labels(str(rank)))
 
     def count_restart(self, process: ManagedProcess) -> None:
-        """Count a new incarnation of a process that has died."""
+        """Count that a process that has died is started again."""
         assert process.last_exit is not None
         self._process_restarts.labels(process.spec.role.name.lower()).inc()
         if process.spec.role is Role.ENGINE:

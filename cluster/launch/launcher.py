@@ -49,7 +49,7 @@ def run_cluster(
         start_listening(listener)
         config = _with_run_directory(config, run_directory, listener)
         _begin_files(config, run_directory)
-        outcome = _supervise(config, planner(config, run_directory), run_directory, listener)
+        outcome = _supervise(config, planner, run_directory, listener)
     finally:
         run_directory.remove()
         listener.close()
@@ -85,7 +85,7 @@ def _with_run_directory(
 
 def _supervise(
     config: ClusterConfig,
-    plan: Sequence[ProcessSpec],
+    planner: Planner,
     run_directory: RunDirectory,
     listener: socket.socket,
 ) -> Outcome:
@@ -101,7 +101,14 @@ def _supervise(
 
         async def live() -> Outcome:
             try:
-                supervisor = Supervisor(config, plan, run_directory, listener, context, output)
+                supervisor = Supervisor(
+                    config,
+                    lambda config: planner(config, run_directory),
+                    run_directory,
+                    listener,
+                    context,
+                    output,
+                )
                 return await supervisor.run()
             finally:
                 # The loop's end would restore the default: to die, and leave the clean-up undone.

@@ -12,6 +12,8 @@ from cluster.launch.status import ProcessStatus
 from cluster.wire.messages import LoadReport, ProcessEntry
 
 READY = "ready"
+DRAINING = "draining"
+DRAINED = "drained"
 
 
 @dataclass(eq=False)
@@ -36,6 +38,15 @@ class ManagedProcess:
     """Whether any incarnation ever has."""
     is_stopping: bool = False
     """Whether its end is wanted."""
+    is_draining: bool = False
+    """Whether it is being taken out of service, or is out of it: it gets no new work, and when it has
+    ended it stays so."""
+    is_idle: bool = False
+    """Whether a draining engine has said, since it gets no new work, that it has none left."""
+    drain_began_at_report: int | None = None
+    """The report in the first view that calls it draining: it may be older than its last work."""
+    planned_cause: str = ""
+    """What its end is called if it comes in good order, where that was planned."""
     verdict: ExitCause | None = None
     """Why this incarnation is being killed, if it is."""
     last_exit: ExitCause | None = None
@@ -72,6 +83,22 @@ class ManagedProcess:
         self.phase = READY
         self.is_loaded = self.was_ready = True
 
+    def take_report(self, report: LoadReport | None) -> None:
+        """Its newest load report, after its phase was brought up to date."""
+        self.report = report
+        if report is None or self.phase != DRAINING:
+            self.is_idle, self.drain_began_at_report = False, None
+        elif self.drain_began_at_report is None:
+            self.drain_began_at_report = report.report_seq
+        elif report.report_seq > self.drain_began_at_report:
+            self.is_idle = report.running + report.waiting == 0
+
+    def return_to_service(self) -> None:
+        """Let it run again, as if it had never died."""
+        self.cancel_restart()
+        self.is_stopping = self.is_draining = self.parked = False
+        self.policy.forgive()
+
     def cancel_restart(self) -> None:
         """Let no further incarnation start."""
         if self.restart is not None:
@@ -80,18 +107,20 @@ class ManagedProcess:
 
     def begin(self, now: float) -> None:
         """A new incarnation is about to be spawned."""
-        self.restarts += self.incarnation > 0
         self.incarnation += 1
         self.started_at = now
         self.phase, self.progress, self.report = "starting", 0.0, None
         self.verdict = self.return_code = self.restart = None
-        self.is_loaded = self.parked = False
+        self.planned_cause = ""
+        self.is_loaded = self.parked = self.is_idle = False
+        self.drain_began_at_report = None
         self.policy.started(now)
 
     def end(self, cause: ExitCause, return_code: int | None) -> None:
         """The incarnation has ended."""
         self.last_exit, self.return_code = cause, return_code
-        self.phase, self.progress, self.report = "ended", 0.0, None
+        self.phase = DRAINED if self.is_draining else "ended"
+        self.progress, self.report = 0.0, None
         self.ended.set()
 
     def entry(self) -> ProcessEntry:
@@ -107,6 +136,7 @@ class ManagedProcess:
             fault=ending.fault if ending else False,
             restarts=self.restarts,
             parked=self.parked,
+            draining=self.is_draining,
         )
 
     def status(self, now: float, command_line: list[str]) -> ProcessStatus:

@@ -33,11 +33,15 @@ class RestartPolicy:
         """The process was spawned."""
         self._started_at = now
 
+    def forgive(self) -> None:
+        """Forget all deaths: somebody has decided to try again."""
+        self._num_delays = 0
+        self._immediate_at.clear()
+
     def died(self, now: float, jitter: float) -> Restart:
         """What to do about the death of the process at `now`; `jitter` is in [0, 1)."""
         if self._started_at is not None and now - self._started_at >= self._window_seconds:
-            self._num_delays = 0
-            self._immediate_at.clear()
+            self.forgive()
         while self._immediate_at and now - self._immediate_at[0] >= self._window_seconds:
             self._immediate_at.popleft()
         if self._num_delays == 0 and len(self._immediate_at) < self._max_restarts:

@@ -11,7 +11,7 @@ import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from cluster.errors import ConfigError
@@ -84,6 +84,16 @@ class RunDirectory:
         fresh = self.path / "state.new"
         fresh.write_bytes(state)
         fresh.replace(self.path / "state.json")
+
+    def replace_config(self, write: Callable[[Path], None]) -> None:
+        """Let `write` make a new `cluster.json`, whole at any moment. Raises OSError."""
+        fresh = self.path / "cluster.new"
+        write(fresh)
+        fresh.replace(self.config_path)
+
+    def check_sockets(self, num_frontends: int) -> None:
+        """Raises ConfigError if the paths of so many frontends' sockets would be too long."""
+        _check_socket_paths(self.path, num_frontends)
 
     def remove_sockets(self, prefix: str) -> None:
         """Remove the socket files that a dead process left behind."""

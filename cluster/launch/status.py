@@ -4,6 +4,8 @@ from typing import Literal
 
 import msgspec
 
+from cluster.launch.operation_book import OperationOutcome
+
 ClusterPhase = Literal["starting", "ready", "degraded", "draining"]
 
 
@@ -40,3 +42,7 @@ class ClusterStatus(msgspec.Struct, frozen=True):
     model: str
     run_directory: str
     processes: list[ProcessStatus]
+    operation: str = ""
+    """What is under way, such as a drain, in words; empty where nothing is."""
+    last_operation: OperationOutcome | None = None
+    """How the last one ended."""

@@ -18,6 +18,7 @@ def render_status(status: ClusterStatus, verbose: bool) -> str:
     lines = [
         head,
         f"run directory {status.run_directory}",
+        *([f"under way: {status.operation}"] if status.operation else []),
         "",
         *_table([_HEADINGS, *map(_row, status.processes)]),
     ]

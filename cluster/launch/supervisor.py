@@ -2,16 +2,15 @@
 
 import asyncio
 import logging
-import os
 import signal
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from cluster.config import ClusterConfig
+from cluster.errors import OperationConflict
+from cluster.launch.changes import Changes
 from cluster.launch.cluster_link import ClusterLink
 from cluster.launch.control_server import ControlServer
 from cluster.launch.coordinator_watch import CoordinatorWatch
@@ -22,24 +21,33 @@ from cluster.launch.keeper import ProcessKeeper
 from cluster.launch.launch_metrics import LaunchMetrics
 from cluster.launch.listener import listener_url
 from cluster.launch.managed_process import READY, ManagedProcess
+from cluster.launch.operation import Operation
+from cluster.launch.operation_book import OperationBook, Ticket
+from cluster.launch.operations import Operations
 from cluster.launch.plan import ProcessSpec
+from cluster.launch.procedures import END_SECONDS, FRONTEND_GRACE_SECONDS, Procedures
+from cluster.launch.recent_deaths import RecentDeaths
+from cluster.launch.resizing import Resizing
 from cluster.launch.rundir import RunDirectory
 from cluster.launch.startup_display import StartupDisplay
+from cluster.launch.state_report import StateReport
 from cluster.launch.status import ClusterPhase, ClusterStatus
 from cluster.launch.view_reader import apply_view
-from cluster.telemetry.logs import RateLimited
+from cluster.telemetry.flight_recorder import flight_record_path, read_flight_record
 from cluster.wire.endpoints import Endpoints
-from cluster.wire.messages import ClusterView, DesiredState, ProcessExited, ProcessStarted, Role
+from cluster.wire.messages import (
+    ClusterView,
+    DesiredState,
+    EngineDeath,
+    FlightRecord,
+    ProcessExited,
+    ProcessStarted,
+    Role,
+)
 from cluster.wire.sockets import Context
 
 TICK_SECONDS = 0.5
 COORDINATOR_SILENCE_SECONDS = 3.0
-FRONTEND_GRACE_SECONDS = 3.0
-"""Beyond the shutdown deadline, for frontends to close what they have cut."""
-
-END_SECONDS = 5.0
-"""What engines and the coordinator get to end in good order."""
-
 STOP_SIGNALS = {
     signal.SIGINT: ExitCode.INTERRUPTED,
     signal.SIGTERM: ExitCode.TERMINATED,
@@ -65,20 +73,17 @@ class Supervisor:
     def __init__(
         self,
         config: ClusterConfig,
-        plan: Sequence[ProcessSpec],
+        plan: Callable[[ClusterConfig], Sequence[ProcessSpec]],
         run_directory: RunDirectory,
         listener: socket.socket,
         context: Context,
         output: ErrorOutput,
     ) -> None:
         """Must be made on a running event loop, with the metrics of this process joined."""
-        self._config = config
         self._settings = config.launch
         self._run_directory = run_directory
         self._loop = asyncio.get_running_loop()
         self._logger = logging.getLogger("launch")
-        self._complaints = RateLimited(self._logger)
-        self._started_at = time.monotonic()
         self._url = listener_url(listener)
         self._is_up = False
         self._is_draining = False
@@ -89,18 +94,38 @@ class Supervisor:
         self._metrics = LaunchMetrics()
         self._display = StartupDisplay(output)
         self._keeper = ProcessKeeper(
-            plan,
+            plan(config),
             self._settings,
             run_directory,
             listener.fileno(),
             output.write,
             self._on_started,
+            self._metrics.count_restart,
             self._on_ended,
+        )
+        self._deaths = RecentDeaths()
+        self._changes = Changes()
+        self._book = OperationBook()
+        procedures = Procedures(
+            self._keeper, self._settings, self._changes, self._tell_all, self._book.advance
+        )
+        resizing = Resizing(
+            config, plan, self._keeper, run_directory, procedures, self._tell_all, self._on_removed
+        )
+        self._operations = Operations(
+            self._book, self._keeper, procedures, resizing, self._tell_all
+        )
+        self._report = StateReport(
+            self._url,
+            config.model.served_model_name or "",
+            run_directory,
+            self._keeper,
+            self._book,
         )
         endpoints = Endpoints(run_directory.path)
         self._link = ClusterLink(context, endpoints, self._on_view, self._metrics.bad_frame)
         self._control = ControlServer(
-            context, endpoints, self.status, self._stop, self._metrics.bad_frame
+            context, endpoints, self.status, self._stop, self._begin, self._metrics.bad_frame
         )
 
     # ── the life ──
@@ -116,6 +141,7 @@ class Supervisor:
         try:
             self._keeper.start_all()
             outcome = await self._ending
+            await self._operations.cancel()
             if outcome.code is ExitCode.OK:
                 outcome = Outcome(await self._drain())
             await self._end_all()
@@ -172,6 +198,13 @@ class Supervisor:
         if is_immediate:
             self._force(ExitCode.FAILED)
 
+    def _begin(self, operation: Operation) -> Ticket:
+        if self._ending.done():
+            raise OperationConflict(f"{operation.words}: the cluster is stopping")
+        if not self._is_up:
+            raise OperationConflict(f"{operation.words}: the cluster is still starting")
+        return self._operations.begin(operation)
+
     def _on_signal(self, number: signal.Signals) -> None:
         if self._ending.done():
             self._force(STOP_SIGNALS[number])
@@ -187,8 +220,6 @@ class Supervisor:
     # ── what happens to the processes ──
 
     def _on_started(self, process: ManagedProcess) -> None:
-        if process.incarnation > 1:
-            self._metrics.count_restart(process)
         if process.spec.role is Role.COORDINATOR:
             self._watch.restarted()
         spec = process.spec
@@ -198,11 +229,29 @@ class Supervisor:
     def _on_ended(self, process: ManagedProcess) -> None:
         assert process.last_exit is not None
         spec, cause = process.spec, process.last_exit
+        flight = self._bury(process, cause) if spec.role is Role.ENGINE else None
         self._link.tell(
-            ProcessExited(spec.role, spec.index, process.incarnation, cause.text, cause.fault)
+            ProcessExited(
+                spec.role, spec.index, process.incarnation, cause.text, cause.fault, flight
+            )
         )
         self._judge_death(process, cause)
         self._tell_all()
+
+    def _bury(self, engine: ManagedProcess, cause: ExitCause) -> FlightRecord | None:
+        """Whom it was computing when it failed; its record goes, and its death is remembered."""
+        rank, incarnation = engine.spec.index, engine.incarnation
+        path = flight_record_path(self._run_directory.path, rank, incarnation)
+        flight = read_flight_record(path) if cause.fault else None
+        path.unlink(missing_ok=True)
+        self._deaths.add(
+            EngineDeath(rank, incarnation, cause.text, cause.fault, flight), time.monotonic()
+        )
+        return flight
+
+    def _on_removed(self, process: ManagedProcess) -> None:
+        if process.spec.role is Role.ENGINE:
+            self._metrics.forget_engine(process.spec.index)
 
     def _judge_death(self, process: ManagedProcess, cause: ExitCause) -> None:
         peers = self._keeper.of(process.spec.role)
@@ -253,6 +302,7 @@ class Supervisor:
                 self._keeper.condemn(process, verdict)
         self._announce_when_up()
         self._display.update(self._keeper.processes)
+        self._changes.notify()
         if before != [process.phase for process in self._keeper.processes]:
             self._show_state()
 
@@ -284,6 +334,7 @@ class Supervisor:
     def _tell_all(self) -> None:
         self._link.tell(self._desired_state())
         self._display.update(self._keeper.processes)
+        self._changes.notify()
         self._show_state()
 
     def _desired_state(self) -> DesiredState:
@@ -292,33 +343,17 @@ class Supervisor:
             len(self._keeper.of(Role.FRONTEND)),
             self._is_draining or self._is_ending,
             [process.entry() for process in self._keeper.processes],
+            self._deaths.told(time.monotonic()),
         )
 
     def _show_state(self) -> None:
         """Bring the metrics and `state.json` up to date."""
         self._metrics.show_engines(self._keeper.of(Role.ENGINE))
-        state = msgspec.json.format(msgspec.json.encode(self.status()), indent=2)
-        try:
-            self._run_directory.save_state(state)
-        except OSError as error:
-            self._complaints.warning("state", "state.json was not written: %s", error.strerror)
+        self._report.save(self._phase())
 
     def status(self) -> ClusterStatus:
         """Everything that is known of the cluster and its processes."""
-        now = time.monotonic()
-        return ClusterStatus(
-            id=self._run_directory.cluster_id,
-            url=self._url,
-            pid=os.getpid(),
-            state=self._phase(),
-            uptime_seconds=now - self._started_at,
-            model=self._config.model.served_model_name or "",
-            run_directory=str(self._run_directory.path),
-            processes=[
-                process.status(now, self._keeper.command_line(process))
-                for process in self._keeper.processes
-            ],
-        )
+        return self._report.status(self._phase())
 
     def _phase(self) -> ClusterPhase:
         if self._is_draining or self._is_ending:

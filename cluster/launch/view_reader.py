@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from cluster.launch.exit_cause import ExitCause
-from cluster.launch.managed_process import ManagedProcess
+from cluster.launch.managed_process import DRAINING, ManagedProcess
 from cluster.wire.messages import (
     ClusterView,
     EngineEntry,
@@ -56,15 +56,20 @@ def _apply_frontend(process: ManagedProcess, entry: FrontendEntry | None) -> Non
         process.phase = "dead"
     elif entry.requests_address:
         process.mark_ready()
+        if entry.draining:
+            process.phase = DRAINING
 
 
 def _apply_engine(process: ManagedProcess, entry: EngineEntry | None) -> None:
     if entry is None or (process.is_loaded and entry.state is EngineState.STARTING):
         return  # a new coordinator that has not heard of it yet
-    process.report = entry.report
     process.phase, process.progress = entry.state.name.lower(), 0.0
+    process.take_report(entry.report)
     if entry.state is EngineState.STARTING and entry.report is not None:
         process.phase = _STARTING_PHASES.get(entry.report.phase, process.phase)
         process.progress = entry.report.progress
+    is_serving = entry.report is not None and entry.report.phase is EnginePhase.READY
     if entry.state is EngineState.READY:
         process.mark_ready()
+    elif entry.state is EngineState.DRAINING and is_serving:
+        process.is_loaded = process.was_ready = True

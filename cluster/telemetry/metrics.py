@@ -6,12 +6,15 @@ pid: a restarted process goes on counting where its predecessor was killed, so t
 restarts neither lose a count nor add a file. Gauges are forgotten when their owner dies.
 """
 
+import math
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import prometheus_client
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, values
 from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 
 from cluster.telemetry.names import METRICS, MetricSpec
 
@@ -55,8 +58,24 @@ def forget_gauges(directory: Path | str, process_name: str) -> None:
 def render_metrics(directory: Path | str) -> bytes:
     """The metrics of all processes in the Prometheus text format. Reads files: not for event loops."""
     registry = CollectorRegistry()
-    MultiProcessCollector(registry, path=str(directory))  # type: ignore[no-untyped-call]
+    registry.register(_ShownMetrics(directory))
     return prometheus_client.generate_latest(registry)
+
+
+class _ShownMetrics(Collector):
+    """All samples of all processes, but for those that were withdrawn."""
+
+    def __init__(self, directory: Path | str) -> None:
+        self._files = MultiProcessCollector(  # type: ignore[no-untyped-call]
+            None, path=str(directory)
+        )
+
+    def collect(self) -> Iterator[Metric]:
+        """Read the files."""
+        for metric in self._files.collect():  # type: ignore[no-untyped-call]
+            if metric.type == "gauge":
+                metric.samples = [s for s in metric.samples if not math.isnan(s.value)]
+            yield metric
 
 
 def _spec(name: str, kind: str) -> MetricSpec:
@@ -78,6 +97,11 @@ def gauge(name: str) -> Gauge:
         spec.name, spec.help, spec.labels, namespace=PREFIX, registry=None,
         multiprocess_mode="livemostrecent",
     )  # fmt: skip
+
+
+def withdraw(sample: Gauge) -> None:
+    """Show this gauge of these labels no more, until it is set again; its file keeps the place."""
+    sample.set(math.nan)
 
 
 def histogram(name: str) -> Histogram:

@@ -16,6 +16,8 @@ from cluster.wire.messages import PROTOCOL_VERSION, Blob, Message
 AUX_THRESHOLD_BYTES = 256
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Larger frames than any message can need are refused undecoded."""
+MAX_FRAMES = 20_000
+"""So are messages of more frames: 4096 requests with four blobs each need fewer."""
 
 Frame = bytes | bytearray | memoryview
 MessageT = TypeVar("MessageT", bound=Message)
@@ -66,6 +68,8 @@ class Decoder(Generic[MessageT]):
         """
         if len(frames) < 2:
             raise DecodeError(f"{len(frames)} frames are not a message")
+        if len(frames) > MAX_FRAMES:
+            raise DecodeError(f"{len(frames)} frames are over the limit of {MAX_FRAMES}")
         if max(map(len, frames)) > MAX_FRAME_BYTES:
             raise DecodeError(f"a frame of {max(map(len, frames))} bytes is over the limit")
         decoder = self._decoders.get(bytes(frames[0]))
@@ -76,6 +80,8 @@ class Decoder(Generic[MessageT]):
             return decoder.decode(frames[1])
         except (msgspec.MsgspecError, RecursionError) as error:
             raise DecodeError(str(error)) from error
+        finally:
+            self._aux = ()  # a big message is not kept until the next one comes
 
     def _decode_blob(self, expected: type, value: Any) -> Blob:
         if isinstance(value, bytes):

@@ -7,7 +7,8 @@
                                   the launcher
     view       coordinator XPUB   SUB of engines, frontends and    FromCoordinator
                                   the launcher
-    control    launcher ROUTER    the `cluster` command's DEALER   ControlRequest / ControlReply
+    control    launcher ROUTER    DEALER of the `cluster` command  ControlRequest / ControlReply
+                                  and of frontends
 
 Frontend addresses carry the incarnation: what was queued for a dead frontend never reaches its
 successor. The coordinator's do not, so that everybody finds a new coordinator where the old one was.

@@ -20,5 +20,16 @@ def new_request_id(prefix: str) -> RequestId:
 
 
 def engine_identity(rank: int, incarnation: int) -> bytes:
-    """The DEALER identity of an engine, `e<rank>.<incarnation>`."""
+    """What the DEALER identity of an engine begins with, `e<rank>.<incarnation>`."""
     return b"e%d.%d" % (rank, incarnation)
+
+
+def new_engine_identity(rank: int, incarnation: int) -> bytes:
+    """A fresh identity for one connection of an engine: nobody else can have taken it before."""
+    return engine_identity(rank, incarnation) + b"." + secrets.token_hex(8).encode()
+
+
+def is_identity_of(identity: bytes, rank: int, incarnation: int) -> bool:
+    """Whether this is a name under which that engine may connect."""
+    name = engine_identity(rank, incarnation)
+    return identity == name or identity.startswith(name + b".")

@@ -4,6 +4,8 @@ import enum
 
 import msgspec
 
+from cluster.wire.numbers import Count, Finite
+
 
 class FinishReason(enum.IntEnum):
     """Why a request ended."""
@@ -26,24 +28,24 @@ class SamplingParams(msgspec.Struct, frozen=True, array_like=True):
     the noise of an output position is a function of (seed, choice, position) alone.
     """
 
-    max_tokens: int = 16
-    min_tokens: int = 0
-    temperature: float = 1.0
+    max_tokens: Count = 16
+    min_tokens: Count = 0
+    temperature: Finite = 1.0
     """0 is greedy."""
     top_k: int = 0
     """0 is off."""
-    top_p: float = 1.0
-    min_p: float = 0.0
-    presence_penalty: float = 0.0
-    frequency_penalty: float = 0.0
-    repetition_penalty: float = 1.0
+    top_p: Finite = 1.0
+    min_p: Finite = 0.0
+    presence_penalty: Finite = 0.0
+    frequency_penalty: Finite = 0.0
+    repetition_penalty: Finite = 1.0
     seed: int = 0
-    choice: int = 0
+    choice: Count = 0
     """Index among the n choices of one client request; part of the noise's key."""
     stop_token_ids: list[int] = []
     """Tokens that end the request, the model's end-of-text tokens among them unless the
     client set `ignore_eos`. Suppressed until `min_tokens` are out."""
-    logit_bias: list[tuple[int, float]] = []
+    logit_bias: list[tuple[int, Finite]] = []
     allowed_token_ids: list[int] = []
     """Empty means all."""
     bad_words: list[list[int]] = []

@@ -10,7 +10,7 @@ from typing import cast
 
 import zmq
 
-from cluster.errors import InsecureEndpoint
+from cluster.errors import InsecureEndpoint, WireError
 from cluster.wire.codec import MAX_FRAME_BYTES, Frame
 
 MESSAGES_IN_QUEUE = 10_000
@@ -52,6 +52,14 @@ def bind(socket: Socket, address: str) -> str:
     return socket.getsockopt(zmq.LAST_ENDPOINT).rstrip(b"\0").decode()  # type: ignore[union-attr]
 
 
+def _connect(socket: Socket, address: str) -> None:
+    try:
+        socket.connect(address)
+    except zmq.ZMQError as error:
+        socket.close()
+        raise WireError(f"{address[:100]!r} is no address: {error.strerror}") from error
+
+
 def bind_router(context: Context, address: str) -> Socket:
     """A ROUTER that answers EHOSTUNREACH for a peer that is not there, instead of silence."""
     socket = _socket(context, zmq.ROUTER, MESSAGES_IN_QUEUE)
@@ -78,17 +86,17 @@ def bind_xpub(context: Context, address: str) -> Socket:
 
 
 def connect_dealer(context: Context, address: str, identity: bytes) -> Socket:
-    """A DEALER under a name that the ROUTER can send to."""
+    """A DEALER under a name that the ROUTER can send to. Raises WireError for what is no address."""
     socket = _socket(context, zmq.DEALER, MESSAGES_IN_QUEUE)
     socket.setsockopt(zmq.IDENTITY, identity)
-    socket.connect(address)
+    _connect(socket, address)
     return socket
 
 
 def connect_outputs(context: Context, address: str) -> Socket:
-    """An engine's PUSH to one frontend; lingers, so that last words arrive."""
+    """An engine's PUSH to one frontend; lingers, so that last words arrive. Raises WireError."""
     socket = _socket(context, zmq.PUSH, MESSAGES_IN_QUEUE, LAST_WORDS_LINGER_MS)
-    socket.connect(address)
+    _connect(socket, address)
     return socket
 
 
@@ -96,7 +104,7 @@ def connect_reports(context: Context, address: str) -> Socket:
     """A PUSH to the coordinator. Queues nothing while it is away: old reports are worth nothing."""
     socket = _socket(context, zmq.PUSH, REPORTS_IN_QUEUE)
     socket.setsockopt(zmq.IMMEDIATE, 1)
-    socket.connect(address)
+    _connect(socket, address)
     return socket
 
 
@@ -104,8 +112,23 @@ def connect_sub(context: Context, address: str, topic: bytes) -> Socket:
     """A SUB to the coordinator's views."""
     socket = _socket(context, zmq.SUB, REPORTS_IN_QUEUE)
     socket.setsockopt(zmq.SUBSCRIBE, topic)
-    socket.connect(address)
+    _connect(socket, address)
     return socket
+
+
+def watch_disconnects(socket: Socket) -> Socket:
+    """A socket on which something arrives whenever a connection of `socket` breaks.
+
+    Messages may have been lost then, both ways. Ends with `close_watched`.
+    """
+    return socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+
+
+def close_watched(socket: Socket, monitor: Socket, linger_ms: int) -> None:
+    """Close a socket and its monitor."""
+    socket.disable_monitor()
+    monitor.close(linger=0)
+    socket.close(linger=linger_ms)
 
 
 def try_send(socket: Socket, frames: Sequence[Frame]) -> bool:

@@ -1,4 +1,4 @@
-"""The K and V tensors of all layers, in blocks, and how many blocks there is memory for."""
+"""The K and V tensors of all layers, in blocks, and the memory that there is for them."""
 
 import math
 
@@ -6,11 +6,10 @@ import numpy
 import psutil
 import torch
 
-from cluster.config import EngineConfig, parse_bytes
-from cluster.errors import ConfigError
+from cluster.config import EngineConfig
+from engine.execution.kv_budget import DEFAULT_BYTES
 from engine.execution.model_info import ModelInfo
 
-DEFAULT_BYTES = 1024**3
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
@@ -44,43 +43,8 @@ def kv_dtype(config: EngineConfig, weights: torch.dtype, device: torch.device) -
     return torch.float16 if device.type == "cpu" else weights
 
 
-def block_bytes(info: ModelInfo, block_size: int, dtype: torch.dtype) -> int:
-    """Memory of one block, over all layers, keys and values."""
-    values = info.num_layers * block_size * info.num_kv_heads * info.head_dim
-    return 2 * values * dtype.itemsize
-
-
-def choose_num_blocks(
-    config: EngineConfig, info: ModelInfo, max_model_len: int, dtype: torch.dtype,
-    device: torch.device,
-) -> int:  # fmt: skip
-    """How many blocks the engine may have.
-
-    By default no more than `max_num_seqs` requests of full length could use, so that a tiny model
-    does not get a million. Raises ConfigError where not even two blocks fit.
-    """
-    size = block_bytes(info, config.block_size, dtype)
-    if config.kv_cache_memory is not None:
-        num_blocks = _configured_bytes(config.kv_cache_memory) // size
-    else:
-        useful = config.max_num_seqs * -(-max_model_len // config.block_size)
-        num_blocks = min(_default_bytes(config, device) // size, useful)
-    if num_blocks < 2:
-        raise ConfigError(
-            f"--kv-cache-memory: the memory holds {num_blocks} blocks of {size} bytes, "
-            "and an engine needs two at least"
-        )
-    return num_blocks
-
-
-def _configured_bytes(text: str) -> int:
-    try:
-        return parse_bytes(text)
-    except ValueError as error:
-        raise ConfigError(f"--kv-cache-memory: {error}") from error
-
-
-def _default_bytes(config: EngineConfig, device: torch.device) -> int:
+def default_bytes(config: EngineConfig, device: torch.device) -> int:
+    """The memory that the cache gets where no setting says how much."""
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
         return int(total * config.gpu_memory_utilization) - (total - free)

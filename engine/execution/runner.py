@@ -1,5 +1,6 @@
 """The model runner: a step's work in, sampled tokens out. The only door to everything with a tensor."""
 
+import logging
 from collections.abc import Callable, Sequence
 
 import torch
@@ -8,6 +9,7 @@ from cluster.config import ClusterConfig
 from cluster.errors import ModelError
 from cluster.wire.messages import TokenLogprobs
 from cluster.wire.sampling import SamplingParams
+from engine.execution.containment import is_device_failure
 from engine.execution.input_batch import InputBatch
 from engine.execution.logprobs import token_logprobs
 from engine.execution.paged_attention import PagedStep
@@ -20,6 +22,8 @@ from engine.scheduling.output import (
     SchedulerOutput,
     join_logprobs,
 )
+
+_logger = logging.getLogger(__name__)
 
 _HEAD_ROWS = 64
 """Rows of logits that exist at once: 64 of a large vocabulary are 40 MB."""
@@ -58,13 +62,20 @@ class ModelRunner:
         for run in runs:
             token = next(sampled) if run.samples else SampledToken()
             rows = hidden[first_row : first_row + run.num_tokens]
-            results.append(
-                RunResult(
-                    token.token_id, token.logprobs, self._prompt_logprobs(run, rows), token.error
-                )
-            )
+            results.append(self._result(run, token, rows))
             first_row += run.num_tokens
         return results
+
+    def _result(self, run: ScheduledRequest, token: SampledToken, rows: torch.Tensor) -> RunResult:
+        """What came of one run; what goes wrong with its prompt's logprobs is its own error."""
+        try:
+            prompt_logprobs = self._prompt_logprobs(run, rows)
+        except Exception as error:
+            if is_device_failure(error):
+                raise
+            _logger.exception("%s gets no prompt logprobs", run.request.request_id)
+            return RunResult(error=f"prompt_logprobs failed: {error}")
+        return RunResult(token.token_id, token.logprobs, prompt_logprobs, token.error)
 
     def _sample(
         self, runs: Sequence[ScheduledRequest], last_rows: Sequence[int], hidden: torch.Tensor

@@ -14,12 +14,13 @@ import torch
 
 from cluster.wire.messages import TokenLogprobs
 from cluster.wire.sampling import SamplingParams
+from engine.execution.containment import is_device_failure
 from engine.execution.logits import adjust_logits
 from engine.execution.logprobs import token_logprobs
 from engine.execution.noise import gumbel_noise
 from engine.request import Request
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _NEVER = float("-inf")
 _GREEDY_BELOW = 1e-5
@@ -38,7 +39,7 @@ def sample(logits: torch.Tensor, requests: Sequence[Request]) -> list[SampledTok
     """Draw the next token of each request from its row of `logits`, (rows, vocabulary) float32.
 
     Greedy is the exact argmax, the lowest token id among equals. A row that cannot be sampled
-    is an error of that row alone.
+    is an error of that row alone; an error of the device is raised.
     """
     best = logits.max(dim=-1)
     best_ids: list[int] = best.indices.tolist()
@@ -62,8 +63,13 @@ def _sample_row(
         if request.sampling.logprobs is not None:
             logprobs = token_logprobs(row[None], [token_id], request.sampling.logprobs)
         return SampledToken(token_id, logprobs)
-    except (ValueError, RuntimeError, IndexError) as error:
-        _log.warning("%s cannot be sampled: %s", request.request_id, error)
+    except ValueError as error:  # what it asks for cannot be done
+        _logger.warning("%s cannot be sampled: %s", request.request_id, error)
+        return SampledToken(error=f"sampling failed: {error}")
+    except Exception as error:
+        if is_device_failure(error):
+            raise
+        _logger.exception("%s cannot be sampled", request.request_id)
         return SampledToken(error=f"sampling failed: {error}")
 
 

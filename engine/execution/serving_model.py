@@ -11,7 +11,8 @@ from cluster.config import ClusterConfig
 from cluster.errors import ConfigError
 from engine.execution.causal_lm import CausalLM
 from engine.execution.cpu_native import Kernels
-from engine.execution.kv_storage import KVStorage, choose_num_blocks, kv_dtype
+from engine.execution.kv_budget import choose_num_blocks, fitting_length, length_limit
+from engine.execution.kv_storage import KVStorage, default_bytes, kv_dtype
 from engine.execution.loader import check_supported, describe, load_config, load_model
 from engine.execution.model_info import ModelInfo, model_fingerprint
 from engine.execution.native_build import NoCompiler
@@ -44,15 +45,17 @@ def prepare_model(config: ClusterConfig, progress: Progress) -> ServingModel:
     torch.set_num_threads(threads)
     model_config = load_config(directory)
     info = describe(model_config, directory)
-    limit = _length_limit(config.model.max_model_len, info.max_position_embeddings)
+    limit = length_limit(config.model.max_model_len, info.max_position_embeddings)
     check_supported(model_config, limit)
     kernels = _kernels(config.engine.attention_backend, device, threads)
     dtype = _weights_dtype(config.model.dtype, device, kernels)
     model = load_model(directory, model_config, dtype, device)
     progress(0.2)
     cache_dtype = kv_dtype(config.engine, next(model.parameters()).dtype, device)
-    num_blocks = choose_num_blocks(config.engine, info, limit, cache_dtype, device)
-    limit = _fitting_length(config, limit, num_blocks)
+    num_blocks = choose_num_blocks(
+        config.engine, info, limit, cache_dtype.itemsize, default_bytes(config.engine, device)
+    )
+    limit = fitting_length(config, limit, num_blocks)
     if kernels is not None:
         model = apply_passes(model, kernels, limit, lambda share: progress(0.2 + 0.7 * share))
     return ServingModel(
@@ -78,25 +81,6 @@ def _threads(config: ClusterConfig) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     share = max(1, (cores or 1) // config.engine.data_parallel_size)
     return config.engine.threads_per_engine or share
-
-
-def _length_limit(asked: int | None, own: int) -> int:
-    if asked is not None and asked > own:
-        raise ConfigError(f"--max-model-len {asked}: the model's own limit is {own}")
-    return asked or own
-
-
-def _fitting_length(config: ClusterConfig, limit: int, num_blocks: int) -> int:
-    """The longest sequence that the cache can hold, if it is less than the model can do."""
-    held = num_blocks * config.engine.block_size
-    if config.model.max_model_len is not None and held < limit:
-        raise ConfigError(
-            f"--max-model-len {limit}: the KV cache holds {held} tokens; "
-            "raise --kv-cache-memory or lower --max-model-len"
-        )
-    if held < limit:
-        _log.warning("requests are limited to %d tokens, which is all the KV cache holds", held)
-    return min(limit, held)
 
 
 def _kernels(backend: str, device: torch.device, threads: int) -> Kernels | None:

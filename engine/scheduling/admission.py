@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from cluster.telemetry.flight_recorder import LONGEST_REQUEST_ID_BYTES
 from engine.request import Request
 
 
@@ -18,10 +19,17 @@ class AdmissionLimits:
     def refusal(self, request: Request) -> str:
         """Why the request can never be served here, naming the field and the limit; else ""."""
         return (
-            self._refuse_tokens(request)
+            self._refuse_id(request)
+            or self._refuse_tokens(request)
             or self._refuse_length(request)
             or self._refuse_rest(request)
         )
+
+    def _refuse_id(self, request: Request) -> str:
+        num_bytes = len(request.request_id.encode())
+        if num_bytes > LONGEST_REQUEST_ID_BYTES:
+            return f"request_id has {num_bytes} bytes, and at most {LONGEST_REQUEST_ID_BYTES} fit"
+        return ""
 
     def _refuse_tokens(self, request: Request) -> str:
         if request.num_prompt_tokens == 0:

@@ -32,9 +32,13 @@ class RequestQueue:
     def push(self, request: Request) -> None:
         """Add a request that is not a member."""
         assert request.request_id not in self._members, f"{request.request_id} waits already"
+        try:
+            heapq.heappush(self._heap, (request.precedence, request))
+        except TypeError:  # what cannot be compared must not stay
+            self._sweep()
+            raise
         self._members[request.request_id] = request
         self.num_tokens += request.num_tokens
-        heapq.heappush(self._heap, (request.precedence, request))
 
     def first(self) -> Request:
         """The request to be served next. There must be one."""
@@ -53,8 +57,11 @@ class RequestQueue:
         """Take out this member, wherever it is."""
         self._drop(request)
         if len(self._heap) > 2 * len(self._members) + 16:
-            self._heap = [entry for entry in self._heap if self._is_alive(entry)]
-            heapq.heapify(self._heap)
+            self._sweep()
+
+    def _sweep(self) -> None:
+        self._heap = [entry for entry in self._heap if self._is_alive(entry)]
+        heapq.heapify(self._heap)
 
     def _drop(self, request: Request) -> None:
         del self._members[request.request_id]

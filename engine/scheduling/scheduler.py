@@ -1,5 +1,6 @@
 """Continuous batching: who computes how many tokens in the next step, and what came of the last."""
 
+import logging
 from collections.abc import Iterable
 from itertools import count
 
@@ -11,11 +12,14 @@ from engine.kv_cache.manager import KVCacheManager
 from engine.request import Request, RequestStatus
 from engine.scheduling.admission import AdmissionLimits
 from engine.scheduling.counters import RequestTimings, SchedulerCounters
+from engine.scheduling.isolation import StepTurns
 from engine.scheduling.output import RunResult, ScheduledRequest, SchedulerOutput
 from engine.scheduling.request_output import engine_output, keep_prompt_logprobs
 from engine.scheduling.request_queue import RequestQueue
 from engine.scheduling.step_plan import StepPlan
 from engine.scheduling.stop_condition import finish, finish_if_complete
+
+_logger = logging.getLogger(__name__)
 
 OutputsByFrontend = dict[int, list[EngineCoreOutput]]
 
@@ -35,6 +39,9 @@ class Scheduler:
     An admitted request gets the blocks for all tokens it has, so that a half computed prompt never
     fights for memory: only decodes run out of blocks, and then the youngest request is preempted.
     The oldest is never the victim of another, so there is always progress, and everybody ends.
+
+    A request that may have killed an engine is computed alone for a while: its steps take turns with
+    those of all others (`StepTurns`).
     """
 
     def __init__(
@@ -49,6 +56,7 @@ class Scheduler:
         self._limits = AdmissionLimits(num_blocks, config.block_size, max_model_len, vocab_size)
         self._sequence = count()
         self._requests: dict[str, Request] = {}
+        self._turns = StepTurns()
 
     @property
     def has_requests(self) -> bool:
@@ -68,13 +76,18 @@ class Scheduler:
         if finish_if_complete(request, self._limits.max_model_len):
             return engine_output(request)
         by_priority = self._config.scheduling_policy == "priority"
+        # What has begun elsewhere is as old as its client's request. All else goes in the order in
+        # which it was sent here: by the time of its arrival, whoever waits long in a frontend's
+        # queue, the flood of one tenant, would overtake whose turn it was there.
+        has_begun = request.num_output_tokens > 0
         request.precedence = (
             request.priority if by_priority else 0,
-            request.arrived_at,
+            request.arrived_at if has_begun else request.accepted_at,
             next(self._sequence),
         )
-        self._requests[request.request_id] = request
         self.waiting.push(request)
+        self._requests[request.request_id] = request
+        self._turns.add(request)
         return None
 
     def abort(self, request_ids: Iterable[str]) -> None:
@@ -96,6 +109,7 @@ class Scheduler:
     def _release(self, request: Request) -> None:
         """Let go of a request that has ended, wherever it is."""
         del self._requests[request.request_id]
+        self._turns.remove(request)
         if self.running.pop(request.request_id, None) is None:
             self.waiting.remove(request)
         else:
@@ -109,16 +123,39 @@ class Scheduler:
     def schedule(self, now: float) -> SchedulerOutput:
         """The next step's work; something of it whenever there is any request."""
         plan = StepPlan(self._config.max_num_batched_tokens)
+        next_waiting = self.waiting.first() if self.waiting else None
+        for turn in self._turns.in_order(self.running.values(), next_waiting):
+            if turn is None:
+                self._schedule_all_others(plan, now)
+            else:
+                self._schedule_alone(turn, plan, now)
+            if len(plan):
+                self._turns.took(turn)
+                break
+        return plan.output()
+
+    def _schedule_all_others(self, plan: StepPlan, now: float) -> None:
+        """Plan a step of the requests that are not isolated."""
         self._schedule_decodes(plan)
         if len(plan):
             plan.limit_tokens(self._config.prefill_chunk_while_decoding)
         self._schedule_prompts(plan)
-        if not plan.preempted:
-            self._admit(plan, now)
-        return plan.output()
+        self._admit(plan, now)
+
+    def _schedule_alone(self, request: Request, plan: StepPlan, now: float) -> None:
+        """Plan a step of this one, if there is a slot and room for it; it may still wait."""
+        if request.status is not RequestStatus.RUNNING:
+            if plan.preempted or not self._start_first_waiting(now):
+                return
+        elif request.is_decoding and not self._make_room(request, plan):
+            return
+        if any(r.is_decoding for r in self.running.values()):
+            plan.limit_tokens(self._config.prefill_chunk_while_decoding)
+        plan.schedule(request, self.kv_cache.block_table(request))
 
     def _schedule_decodes(self, plan: StepPlan) -> None:
-        for request in [r for r in self.running.values() if r.is_decoding]:
+        decoding = [r for r in self.running.values() if r.is_decoding and not r.is_isolated]
+        for request in decoding:
             # An earlier turn of this loop may have preempted it.
             if request.status is RequestStatus.RUNNING and self._make_room(request, plan):
                 plan.schedule(request, self.kv_cache.block_table(request))
@@ -145,24 +182,33 @@ class Scheduler:
     def _schedule_prompts(self, plan: StepPlan) -> None:
         """Go on with the prompt that is partly computed: one at most, as `_admit` sees to."""
         for request in self.running.values():
-            if not request.is_decoding and plan.tokens_left:
+            if not request.is_decoding and not request.is_isolated and plan.tokens_left:
                 plan.schedule(request, self.kv_cache.block_table(request))
 
     def _admit(self, plan: StepPlan, now: float) -> None:
         """Start waiting requests, strictly in order: a large one is not overtaken for ever.
 
-        Only from tokens that all running requests left over. So no more requests ever run than the
-        budget has tokens, no stream is left out of a step, and prompts are computed one by one.
+        Only from tokens that all running requests left over. So no stream is left out of a step, and
+        prompts are computed one by one. An isolated one is started by its own step, and waited for.
         """
-        max_num_seqs = self._config.max_num_seqs
-        while self.waiting and plan.tokens_left and len(self.running) < max_num_seqs:
+        while self.waiting and plan.tokens_left and not plan.preempted:
             request = self.waiting.first()
-            prefix = self._find_prefix(request)
-            watermark = WATERMARK_BLOCKS_PER_RUNNING * len(self.running)
-            if not self.kv_cache.allocate_slots(request, request.num_tokens, prefix, watermark):
+            if request.is_isolated or not self._start_first_waiting(now):
                 break
-            self._start(self.waiting.pop(), len(prefix) * self.kv_cache.block_size, now)
             plan.schedule(request, self.kv_cache.block_table(request))
+
+    def _start_first_waiting(self, now: float) -> bool:
+        """Admit the request that is to be served next; False if it has to wait for room."""
+        # All that run may have to share one step, however they came here.
+        if len(self.running) >= min(self._config.max_num_seqs, self._config.max_num_batched_tokens):
+            return False
+        request = self.waiting.first()
+        prefix = self._find_prefix(request)
+        watermark = WATERMARK_BLOCKS_PER_RUNNING * len(self.running)
+        if not self.kv_cache.allocate_slots(request, request.num_tokens, prefix, watermark):
+            return False
+        self._start(self.waiting.pop(), len(prefix) * self.kv_cache.block_size, now)
+        return True
 
     def _find_prefix(self, request: Request) -> list[KVCacheBlock]:
         """Cached blocks to begin with. Prompt logprobs need the whole prompt to be computed."""
@@ -192,19 +238,36 @@ class Scheduler:
             request = scheduled.request
             if request.is_finished:
                 continue  # aborted while the step was under way
-            output = self._apply(scheduled, result, now)
+            output = self._apply_or_end(scheduled, result, now)
             if output is not None:
                 outputs.setdefault(request.frontend_index, []).append(output)
         return outputs
+
+    def _apply_or_end(
+        self, scheduled: ScheduledRequest, result: RunResult, now: float
+    ) -> EngineCoreOutput | None:
+        """Take over one result; an exception on the way is the end of its request alone."""
+        request = scheduled.request
+        try:
+            return self._apply(scheduled, result, now)
+        except AssertionError:
+            raise  # the books are wrong, and that is everybody's business
+        except Exception as error:
+            _logger.exception("%s ends: its result cannot be taken over", request.request_id)
+            return self._end_with_error(request, f"{type(error).__name__}: {error}")
+
+    def _end_with_error(self, request: Request, error: str) -> EngineCoreOutput:
+        finish(request, FinishReason.ERROR, error)
+        if request.request_id in self._requests:
+            self._release(request)
+        return engine_output(request)
 
     def _apply(
         self, scheduled: ScheduledRequest, result: RunResult, now: float
     ) -> EngineCoreOutput | None:
         request = scheduled.request
         if result.error:
-            finish(request, FinishReason.ERROR, result.error)
-            self._release(request)
-            return engine_output(request)
+            return self._end_with_error(request, result.error)
         keep_prompt_logprobs(request, result)
         request.num_computed_tokens += scheduled.num_tokens
         self.kv_cache.cache_computed_blocks(request)

@@ -58,7 +58,7 @@ class ChatAnswer:
         """The role first, then text; the last of a choice has its finish reason."""
         index, delta = news.index, news.delta
         chunks = [] if index in self._begun else [self._first_chunk(generation, index)]
-        has_text = bool(delta.text or delta.finish_reason)
+        has_text = bool(delta.text) or delta.finish_reason is not None
         if has_text or (delta.token_ids and (self._wants_logprobs or self._wants_token_ids)):
             chunks.append(self._chunk(generation, index, delta))
         return chunks
@@ -81,7 +81,7 @@ class ChatAnswer:
             index=index,
             message=AnsweredMessage(content=delta.text),
             logprobs=self._logprobs(delta),
-            finish_reason=delta.finish_reason,
+            finish_reason=delta.finish_label,
             stop_reason=delta.stop_reason,
             token_ids=delta.token_ids if self._wants_token_ids else UNSET,
         )
@@ -102,7 +102,7 @@ class ChatAnswer:
                 index=index,
                 delta=ChatDelta(content=delta.text) if delta.text or not is_last else ChatDelta(),
                 logprobs=self._logprobs(delta),
-                finish_reason=delta.finish_reason,
+                finish_reason=delta.finish_label,
                 stop_reason=delta.stop_reason if is_last else UNSET,
                 token_ids=delta.token_ids if self._wants_token_ids else UNSET,
             ),

@@ -48,7 +48,7 @@ class CompletionAnswer:
     def chunks(self, generation: Generation, news: IndexedDelta) -> list[Completion]:
         """One chunk, if the news is anything to see; the last of a choice has its finish reason."""
         index, delta = news.index, news.delta
-        has_text = bool(delta.text or delta.finish_reason)
+        has_text = bool(delta.text) or delta.finish_reason is not None
         wants_tokens = self._wants_logprobs or self._wants_token_ids
         is_first_echo = self._echoes and index not in self._begun and bool(delta.token_ids)
         if not has_text and not is_first_echo and not (delta.token_ids and wants_tokens):
@@ -84,7 +84,7 @@ class CompletionAnswer:
         choice = CompletionChoice(
             index=index,
             text=delta.text,
-            finish_reason=delta.finish_reason,
+            finish_reason=delta.finish_label,
             stop_reason=delta.stop_reason,
         )
         prompt_text = self._prompt_text(index)

@@ -10,10 +10,14 @@ from starlette.responses import Response
 from cluster.errors import (
     ClusterError,
     ContextLengthExceeded,
+    Convicted,
     EngineFailed,
+    Forbidden,
     InvalidRequest,
     ModelNotFound,
     NotServing,
+    OperationConflict,
+    Overloaded,
     Unauthorized,
 )
 from frontend.openai.responses import ErrorBody, ErrorDetail
@@ -36,9 +40,13 @@ _KINDS: dict[type[ClusterError], ErrorKind] = {
     ContextLengthExceeded: ErrorKind(400, "invalid_request_error", "context_length_exceeded"),
     InvalidRequest: ErrorKind(400, "invalid_request_error", None),
     Unauthorized: ErrorKind(401, "authentication_error", "invalid_api_key"),
+    Forbidden: ErrorKind(403, "permission_error", "admin_key_required"),
+    Convicted: ErrorKind(422, "invalid_request_error", "request_convicted"),
+    OperationConflict: ErrorKind(409, "conflict_error", "operation_conflict"),
     ModelNotFound: ErrorKind(404, "invalid_request_error", "model_not_found"),
     EngineFailed: ErrorKind(500, "server_error", "engine_failed"),
     NotServing: ErrorKind(503, "service_unavailable", "not_serving"),
+    Overloaded: ErrorKind(429, "rate_limit_error", "overloaded"),
 }
 _HTTP_CODES = {
     404: "unknown_url",
@@ -85,7 +93,7 @@ def error_response(error: Exception) -> Response:
     headers = dict(getattr(error, "headers", None) or {})
     if isinstance(error, Unauthorized):
         headers["WWW-Authenticate"] = "Bearer"
-    if isinstance(error, NotServing):
+    if isinstance(error, (NotServing, Overloaded)):
         headers["Retry-After"] = str(error.retry_after_seconds or DEFAULT_RETRY_AFTER_SECONDS)
     return Response(error_body(error), kind.status, headers, media_type="application/json")
 

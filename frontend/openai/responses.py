@@ -170,6 +170,8 @@ class ModelCard(msgspec.Struct, kw_only=True):
     root: str
     parent: str | None = None
     max_model_len: int
+    simulated: Literal[True] | UnsetType = UNSET
+    """Set where no model answers, but `--engine simulated`."""
 
 
 class ModelList(msgspec.Struct, kw_only=True):

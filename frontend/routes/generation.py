@@ -1,5 +1,6 @@
 """POST /v1/chat/completions and /v1/completions."""
 
+import hashlib
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -9,6 +10,7 @@ from starlette.responses import Response
 
 from frontend.generation_response import GenerationResponse
 from frontend.input_processor import Arrival, PreparedRequest
+from frontend.middleware import bearer_key
 from frontend.openai.answer import Answer
 from frontend.openai.chat_answer import ChatAnswer
 from frontend.openai.completion_answer import CompletionAnswer
@@ -42,12 +44,18 @@ async def _respond(
     arrival = _arrival(request)
     services = services_of(request)
     body = await read_body(request, body_type)
+    services.client.check_room(services.inputs.sketch(body, arrival))
     prepared = await services.tokenizing.run(
         prepare, body, arrival, services.client.max_request_tokens()
     )
     answer = make_answer(body, prepared, services.tokenizer)
     return GenerationResponse(
-        services.client, services.tokenizer, prepared, answer, bool(body.stream)
+        services.client,
+        services.tokenizer,
+        prepared,
+        answer,
+        bool(body.stream),
+        services.config.frontend.slow_reader_timeout,
     )
 
 
@@ -56,7 +64,16 @@ def _arrival(request: Request) -> Arrival:
         arrived_at=time.monotonic(),
         pinned_rank=_pinned_rank(request.headers.get("x-data-parallel-rank")),
         traceparent=request.headers.get("traceparent", "")[:MAX_TRACEPARENT_CHARACTERS],
+        tenant=_tenant(request),
     )
+
+
+def _tenant(request: Request) -> str:
+    """A name for the API key; none where keys are not asked for, and clients could make them up."""
+    if not services_of(request).config.frontend.api_key:
+        return ""
+    key = bearer_key(request.headers.get("authorization", ""))
+    return hashlib.blake2b(key, digest_size=8).hexdigest()
 
 
 def _pinned_rank(header: str | None) -> int | None:

@@ -7,8 +7,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cluster.telemetry.metrics import CONTENT_TYPE, DIRECTORY_VARIABLE, render_metrics
+from frontend.cluster_view import EngineCounts
+from frontend.engine_client import EngineClient
 from frontend.routes.json_response import json_response
-from frontend.services import Services, services_of
+from frontend.services import services_of
 
 RETRY_AFTER_SECONDS = 1
 VERSION = importlib.metadata.version("quadriga")
@@ -16,24 +18,22 @@ VERSION = importlib.metadata.version("quadriga")
 
 async def health(request: Request) -> Response:
     """Whether this server is alive: 503 while it is leaving, or when no engine is left or coming."""
-    services = services_of(request)
-    state = _state(services)
+    client = services_of(request).client
+    state, counts = _state(client), client.engine_counts
     return json_response(
-        {
-            "status": state,
-            "ready_engines": services.client.num_ready_engines,
-            "engines": services.config.engine.data_parallel_size,
-        },
-        503 if state == "draining" or services.client.are_all_engines_dead else 200,
+        {"status": state, **_describe(counts)},
+        503 if state == "draining" or client.are_all_engines_dead else 200,
     )
 
 
 async def ready(request: Request) -> Response:
     """Whether a new request would be served: 200 as soon as one engine is ready."""
-    state = _state(services_of(request))
+    client = services_of(request).client
+    state, counts = _state(client), client.engine_counts
+    body = {"status": "ready" if state == "ok" else state, **_describe(counts)}
     if state in ("draining", "unavailable"):
-        return json_response({"status": state}, 503, {"Retry-After": str(RETRY_AFTER_SECONDS)})
-    return json_response({"status": "ready"})
+        return json_response(body, 503, {"Retry-After": str(RETRY_AFTER_SECONDS)})
+    return json_response(body)
 
 
 async def version(_: Request) -> Response:
@@ -60,12 +60,19 @@ async def reset_prefix_cache(request: Request) -> Response:
     return json_response({"engines": are_reset}, 200 if all(are_reset.values()) else 503)
 
 
-def _state(services: Services) -> str:
-    client = services.client
+def _state(client: EngineClient) -> str:
+    counts = client.engine_counts
     if client.is_draining:
         return "draining"
-    if client.num_ready_engines == 0:
+    if counts.ready == 0:
         return "unavailable"
-    if client.num_ready_engines < services.config.engine.data_parallel_size:
-        return "degraded"
-    return "ok"
+    return "degraded" if counts.ready < counts.total else "ok"
+
+
+def _describe(counts: EngineCounts) -> dict[str, int]:
+    return {
+        "ready_engines": counts.ready,
+        "engines": counts.total,
+        "draining_engines": counts.draining,
+        "parked_engines": counts.parked,
+    }

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 
 from cluster.launch import cli as launch_cli
-from cluster.launch import operate as cluster_cli
+from cluster.operate import cli as cluster_cli
 from loadtests import cli as loadtests_cli
 from tests.architecture.repository import ROOT
 

@@ -49,7 +49,7 @@ def ground() -> list[str]:
     return [
         name
         for name in modules("cluster")
-        if not name.startswith("cluster.launch") and name != "cluster.__main__"
+        if not name.startswith(("cluster.launch", "cluster.operate", "cluster.__main__"))
     ]
 
 

@@ -6,11 +6,14 @@ from cluster.config import CoordinatorConfig
 from cluster.wire.messages import (
     PROTOCOL_VERSION,
     ClusterView,
+    Conviction,
     DesiredState,
+    EngineDeath,
     EngineEntry,
     EngineGoodbye,
     EnginePhase,
     EngineState,
+    FlightRecord,
     FrontendHello,
     FrontendReport,
     LoadReport,
@@ -27,7 +30,13 @@ class Story:
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.state = ClusterState(CoordinatorConfig(), incarnation=1, now=self.now)
+        self.flights: dict[tuple[int, int], FlightRecord] = {}
+        self.state = ClusterState(
+            CoordinatorConfig(),
+            incarnation=1,
+            now=self.now,
+            read_flight=lambda rank, incarnation: self.flights.get((rank, incarnation)),
+        )
         self.report_seq = 0
 
     def report(self, rank: int = 0, incarnation: int = 1, **fields: object) -> None:
@@ -234,3 +243,140 @@ def test_who_has_no_place_in_the_cluster_is_not_heard(story: Story) -> None:
     story.report(rank=1)
     assert [entry.rank for entry in story.view().engines] == [1]
     assert story.view().frontends == []
+
+
+def test_a_legal_long_prefill_whose_step_takes_minutes_is_no_hang(story: Story) -> None:
+    for age in range(0, 200, 1):
+        story.report(
+            running=1, waiting=3, seconds_since_step=float(age), predicted_step_seconds=20.0
+        )
+        story.wait(0.25)
+        assert story.engine().state is EngineState.READY
+
+
+def test_a_compile_before_an_engine_is_ready_may_take_its_time_and_say_nothing(
+    story: Story,
+) -> None:
+    story.report(phase=EnginePhase.WARMING_UP, running=1, seconds_since_step=1.0)
+    story.wait(600)
+    assert story.engine().state is EngineState.STARTING
+
+
+def test_a_machine_that_was_suspended_in_the_middle_of_a_step_convicts_nobody(
+    story: Story,
+) -> None:
+    story.report(running=1, seconds_since_step=0.1)
+    story.now += 3600
+    story.report(running=1, seconds_since_step=3600.1)
+    story.state.expire(story.now)
+    assert story.engine().state is EngineState.READY
+    story.wait(0.5)
+    story.report(running=1, seconds_since_step=0.0)
+    story.wait(0.5)
+    assert story.engine().state is EngineState.READY
+
+
+def test_a_hang_is_found_after_a_suspension_as_well(story: Story) -> None:
+    story.report(running=1, seconds_since_step=0.1)
+    story.now += 3600
+    for _ in range(7):
+        story.report(running=1, seconds_since_step=3600.1)
+        story.wait(0.5)
+    assert story.engine().cause.startswith("hung: no step finished for 3.")
+
+
+def test_a_verdict_of_ours_says_whom_the_engine_was_computing(story: Story) -> None:
+    story.flights[0, 1] = FlightRecord(["a"], ["a"])
+    story.report(running=1, seconds_since_step=3.1)
+    story.state.expire(story.now)
+    [death] = story.view().deaths
+    assert (death.rank, death.incarnation, death.fault) == (0, 1, True)
+    assert death.cause.startswith("hung:")
+    assert death.flight == FlightRecord(["a"], ["a"])
+
+
+def test_a_silent_engine_has_a_flight_record_too(story: Story) -> None:
+    story.flights[0, 1] = FlightRecord(["a"])
+    story.report()
+    story.wait(3.2)
+    [death] = story.view().deaths
+    assert death.cause.startswith("silent:")
+    assert death.flight == FlightRecord(["a"])
+
+
+def test_the_death_of_an_incarnation_is_told_though_its_successor_is_known(story: Story) -> None:
+    story.report(incarnation=2)
+    story.view()
+    flight = FlightRecord(["a"])
+    story.state.apply(ProcessExited(Role.ENGINE, 0, 1, "SIGSEGV", True, flight), story.now)
+    assert story.state.is_urgent
+    view = story.view()
+    assert view.deaths == [EngineDeath(0, 1, "SIGSEGV", True, flight)]
+    assert view.engines[0].state is EngineState.READY
+
+
+def test_a_goodbye_is_a_death_with_the_step_it_failed_in(story: Story) -> None:
+    story.report()
+    flight = FlightRecord(["a"], ["a"])
+    goodbye = EngineGoodbye(0, 1, drained=False, reason="ValueError: x", flight=flight)
+    story.state.apply(goodbye, story.now)
+    story.state.apply(ProcessExited(Role.ENGINE, 0, 1, "exit code 1", fault=True), story.now)
+    assert story.view().deaths == [EngineDeath(0, 1, "error: ValueError: x", True, flight)]
+
+
+def test_a_new_coordinator_tells_of_the_deaths_that_the_launcher_remembers(story: Story) -> None:
+    death = EngineDeath(1, 3, "SIGSEGV", True, FlightRecord(["a"]), age_seconds=2.0)
+    processes = [ProcessEntry(Role.ENGINE, 1, 4, pid=11, alive=True)]
+    desired = DesiredState(2, 1, draining=False, processes=processes, deaths=[death])
+    story.state.apply(desired, story.now)
+    story.wait(1.0)
+    [told] = story.view().deaths
+    assert (told.rank, told.incarnation, told.flight) == (1, 3, FlightRecord(["a"]))
+    assert told.age_seconds == pytest.approx(3.0)
+    story.state.apply(desired, story.now)
+    assert story.view().deaths[0].age_seconds == pytest.approx(3.0)
+
+
+def test_no_death_is_told_of_a_place_that_there_is_not(story: Story) -> None:
+    story.state.apply(DesiredState(1, 1, draining=False, processes=[]), story.now)
+    story.state.apply(ProcessExited(Role.ENGINE, 5, 1, "SIGSEGV", fault=True), story.now)
+    story.state.apply(EngineGoodbye(-1, 1, drained=True), story.now)
+    assert story.view().deaths == []
+
+
+def test_draining_is_what_the_launcher_says_and_news_at_once(story: Story) -> None:
+    story.report()
+    story.view()
+    entries = [
+        ProcessEntry(Role.ENGINE, 0, 1, pid=1, alive=True, draining=True),
+        ProcessEntry(Role.FRONTEND, 0, 1, pid=2, alive=True, draining=True),
+    ]
+    story.state.apply(DesiredState(1, 1, draining=False, processes=entries), story.now)
+    assert story.state.is_urgent
+    view = story.view()
+    assert view.engines[0].state is EngineState.DRAINING
+    assert view.frontends[0].draining
+    assert not view.draining
+    story.wait(1.5)
+    assert story.engine().state is EngineState.DRAINING  # silent, but not to be chosen again
+    story.wait(2.0)
+    assert story.engine().state is EngineState.DEAD
+
+
+def test_a_view_says_how_many_there_are_to_be(story: Story) -> None:
+    assert (story.view().num_engines, story.view().num_frontends) == (0, 0)
+    story.state.apply(DesiredState(3, 2, draining=False, processes=[]), story.now)
+    assert (story.view().num_engines, story.view().num_frontends) == (3, 2)
+
+
+def test_a_conviction_outlives_the_frontend_that_told_of_it(story: Story) -> None:
+    convictions = [Conviction(b"poison", 100.0)]
+    story.state.apply(FrontendReport(0, 1, 1, 0, convictions), story.now)
+    assert story.state.is_urgent
+    story.state.apply(ProcessExited(Role.FRONTEND, 0, 1, "SIGKILL", fault=False), story.now)
+    story.wait(10)
+    [left] = story.view().convictions
+    assert left.fingerprint == b"poison"
+    assert left.seconds_left == pytest.approx(90.0)
+    story.wait(91)
+    assert story.view().convictions == []

@@ -8,13 +8,17 @@ from pathlib import Path
 import pytest
 
 from cluster.config import ClusterConfig
+from cluster.telemetry.flight_recorder import FlightRecorder, flight_record_path
 from cluster.wire.codec import Decoder, Encoder
 from cluster.wire.endpoints import BLOCKS_TOPIC, VIEW_TOPIC, Endpoints
 from cluster.wire.messages import (
     PROTOCOL_VERSION,
     BlockEvents,
     ClusterView,
+    EnginePhase,
+    FlightRecord,
     FrontendHello,
+    LoadReport,
     Message,
 )
 from cluster.wire.sockets import (
@@ -100,3 +104,17 @@ def test_block_events_are_passed_on_as_they_are(tell: Tell, subscribe: Subscribe
     tell(events)
     frames = wait_until(lambda: receive_all(blocks))[0]
     assert frames == [BLOCKS_TOPIC, *Encoder().encode(events)]
+
+
+def test_an_engine_that_hangs_is_told_of_with_its_flight_record(
+    tell: Tell, subscribe: Subscribe, tmp_path: Path
+) -> None:
+    flight = FlightRecord(["a", "b"], ["b"])
+    recorder = FlightRecorder(flight_record_path(tmp_path, 0, 1), max_requests=8)
+    recorder.record(flight)
+    views = subscribe(VIEW_TOPIC)
+    tell(LoadReport(0, 1, 1, EnginePhase.READY, running=2, seconds_since_step=60.0))
+    [death] = wait_until(lambda: next_view(views).deaths)
+    recorder.close()
+    assert death.cause.startswith("hung:")
+    assert death.flight == flight

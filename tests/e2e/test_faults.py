@@ -19,6 +19,10 @@ from tests.support.waiting import wait_until, wait_until_async
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
+PACE = "slow:seconds=0.01:times=1000000"
+"""Slows every step down, so that no answer ends before a fault strikes, however fast the machine."""
+NUM_TOKENS = 300
+
 
 def bodies(count: int, max_tokens: int) -> list[dict[str, Any]]:
     """Greedy and seeded sampling, of many prompt lengths."""
@@ -39,7 +43,7 @@ def bodies(count: int, max_tokens: int) -> list[dict[str, Any]]:
 def faulted_cluster(tiny_model: Path) -> Iterator[LaunchedCluster]:
     cluster = LaunchedCluster(
         f"--model={tiny_model}", "--dp=2", "--frontends=2", "--kv-cache-memory=64MiB",
-        "--check-invariants", "--max-restarts=20",
+        "--check-invariants", "--max-restarts=20", f"--inject-fault={PACE}",
     )  # fmt: skip
     yield cluster.wait_until_ready()
     cluster.close()
@@ -52,7 +56,10 @@ def cluster(faulted_cluster: LaunchedCluster) -> LaunchedCluster:
 
 
 async def run_with_fault(
-    cluster: LaunchedCluster, fault: Callable[[], object], count: int = 16, max_tokens: int = 700
+    cluster: LaunchedCluster,
+    fault: Callable[[], object],
+    count: int = 16,
+    max_tokens: int = NUM_TOKENS,
 ) -> list[Answer]:
     """Stream some answers, and let the fault strike once all have begun."""
     answers: list[Answer] = []
@@ -67,7 +74,7 @@ async def run_with_fault(
 
 
 async def undisturbed(
-    cluster: LaunchedCluster, count: int = 16, max_tokens: int = 700
+    cluster: LaunchedCluster, count: int = 16, max_tokens: int = NUM_TOKENS
 ) -> list[Answer]:
     async with StreamingClient(cluster.url) as client:
         return await client.complete_all(bodies(count, max_tokens), count)

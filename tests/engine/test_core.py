@@ -3,6 +3,7 @@
 from array import array
 from typing import Any
 
+import msgspec
 import pytest
 
 from cluster.wire.messages import TokenLogprobs
@@ -166,6 +167,39 @@ def test_an_error_of_one_request_ends_that_request_only() -> None:
     assert engine.answers["bad"].finish_reason is FinishReason.ERROR
     assert engine.answers["bad"].outputs[-1].error == "its grammar is broken"
     assert engine.answers["good"].token_ids == engine.expected("good")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("block_hashes", None), ("prompt_token_ids", ["one"]), ("priority", "high")],
+)
+def test_a_request_that_cannot_even_be_read_ends_alone(field: str, value: Any) -> None:
+    engine = SimulatedEngine(scheduling_policy="priority")
+    engine.add("good", PROMPT)
+    engine.add("bad", PROMPT[:5])
+    message = msgspec.structs.replace(
+        engine.answers["bad"].message, request_id="worse", **{field: value}
+    )
+    refusal = engine.core.add_request(message, engine.now)
+    assert refusal is not None
+    assert (refusal.request_id, refusal.finish_reason) == ("worse", FinishReason.ERROR)
+    assert "Error: " in refusal.error
+    engine.check()
+    engine.run()
+    for name in ("good", "bad"):
+        assert engine.answers[name].token_ids == engine.expected(name)
+
+
+def test_a_result_that_cannot_be_taken_over_ends_its_request_alone() -> None:
+    engine = SimulatedEngine()
+    engine.add("good", PROMPT)
+    engine.add("bad", PROMPT[:5], stop_token_ids=None)
+    engine.run()
+    answer = engine.answers["bad"]
+    assert answer.finish_reason is FinishReason.ERROR
+    assert answer.outputs[-1].error.startswith("TypeError: ")
+    assert engine.answers["good"].token_ids == engine.expected("good")
+    assert engine.scheduler.kv_cache.num_used_blocks == 0
 
 
 def test_a_prompt_whose_step_failed_is_not_cached() -> None:

@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from cluster.wire.messages import AddRequest
 from cluster.wire.sampling import FinishReason
 from tests.support.simulated_engine import SimulatedEngine
 
@@ -25,7 +26,9 @@ samplings = st.fixed_dictionaries(
         "stop_token_ids": st.lists(st.integers(0, 49), max_size=2),
     }
 )
-requests = st.tuples(prompts, samplings, st.integers(-1, 1))
+isolations = st.sampled_from([0, 0, 0, 1, 4, 20])
+requests = st.tuples(prompts, samplings, st.integers(-1, 1), isolations)
+Drawn = tuple[list[int], dict[str, Any], int, int]
 engine_settings = st.fixed_dictionaries(
     {
         "num_blocks": st.integers(10, 20),  # 40 tokens always fit in 10 blocks of 4
@@ -57,28 +60,31 @@ class EngineMachine(RuleBasedStateMachine):
         old, self.engine = self.engine, SimulatedEngine(max_model_len=MAX_MODEL_LEN, **settings)
         for answer in old.answers.values():
             if answer.finish_reason is None and not answer.is_aborted:
-                self._add_like(answer.message.request_id, answer.token_ids, old)
+                self._add_like(answer.message, answer.token_ids)
 
-    def _add_like(self, request_id: str, output: list[int], old: SimulatedEngine) -> None:
-        message = old.answers[request_id].message
+    def _add_like(self, message: AddRequest, output: list[int]) -> None:
+        """The same request, set apart for some tokens more if it was before."""
         sampling = message.sampling
+        isolation = message.isolated_until
         self.engine.add(
-            request_id,
+            message.request_id,
             message.prompt_token_ids,
             output,
+            isolated_until=isolation and isolation + len(output),
             max_tokens=sampling.max_tokens,
             min_tokens=sampling.min_tokens,
             stop_token_ids=sampling.stop_token_ids,
         )
 
     @rule(batch=st.lists(requests, min_size=1, max_size=5))
-    def add(self, batch: list[tuple[list[int], dict[str, Any], int]]) -> None:
-        for prompt, sampling, priority in batch:
+    def add(self, batch: list[Drawn]) -> None:
+        for prompt, sampling, priority, isolated_until in batch:
             self.num_added += 1
             name, frontend_index = f"request-{self.num_added}", self.num_added % 2
             self.engine.add(
-                name, prompt, priority=priority, frontend_index=frontend_index, **sampling
-            )
+                name, prompt, priority=priority, frontend_index=frontend_index,
+                isolated_until=isolated_until, **sampling,
+            )  # fmt: skip
 
     @rule(data=st.data())
     def abort(self, data: st.DataObject) -> None:
@@ -126,11 +132,13 @@ TestEngine.settings = settings(max_examples=60, stateful_step_count=30, deadline
 @given(settings_=engine_settings, batch=st.lists(requests, max_size=8))
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_all_requests_at_once_get_what_each_would_get_alone(
-    settings_: dict[str, Any], batch: list[tuple[list[int], dict[str, Any], int]]
+    settings_: dict[str, Any], batch: list[Drawn]
 ) -> None:
     engine = SimulatedEngine(max_model_len=MAX_MODEL_LEN, **settings_)
-    for index, (prompt, sampling, priority) in enumerate(batch):
-        engine.add(f"request-{index}", prompt, priority=priority, **sampling)
+    for index, (prompt, sampling, priority, isolated_until) in enumerate(batch):
+        engine.add(
+            f"request-{index}", prompt, priority=priority, isolated_until=isolated_until, **sampling
+        )
     engine.run()
     for name, answer in engine.answers.items():
         assert answer.token_ids == engine.expected(name)

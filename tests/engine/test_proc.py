@@ -10,9 +10,9 @@ from typing import TypeVar
 import pytest
 
 from cluster.config import ClusterConfig, EngineConfig
+from cluster.telemetry.flight_recorder import flight_record_path, read_flight_record
 from cluster.wire.codec import Decoder, Encoder
 from cluster.wire.endpoints import VIEW_TOPIC, Endpoints
-from cluster.wire.ids import engine_identity
 from cluster.wire.messages import (
     AddRequest,
     BlockEvents,
@@ -22,6 +22,7 @@ from cluster.wire.messages import (
     EngineHello,
     EnginePhase,
     EngineToFrontend,
+    FlightRecord,
     FrontendEntry,
     LoadReport,
     Message,
@@ -60,12 +61,15 @@ class GatedRunner(SimulatedRunner):
         self.gate = threading.Event()
         self.gate.set()
         self.is_in_step = threading.Event()
+        self.failure: Exception | None = None
 
     def execute(self, work: SchedulerOutput) -> list[RunResult]:
         """Compute a step once the gate is open."""
         self.is_in_step.set()
         assert self.gate.wait(20)
         self.is_in_step.clear()
+        if self.failure is not None:
+            raise self.failure
         return super().execute(work)
 
 
@@ -86,6 +90,8 @@ class Surroundings:
         self.heard: deque[Message] = deque()
         self.reported: deque[Message] = deque()
         self._dispatch_seq = 0
+        self._engine = b""
+        """The identity with which the engine said hello last."""
 
     def close(self) -> None:
         for socket in (self._router, self._outputs, self._reports, self._view):
@@ -93,7 +99,11 @@ class Surroundings:
 
     def listen(self) -> None:
         """Take in what has arrived."""
-        self.heard += [self._decoder.decode(frames[1:]) for frames in receive_all(self._router)]
+        for identity, *frames in receive_all(self._router):
+            message = self._decoder.decode(frames)
+            if isinstance(message, EngineHello):
+                self._engine = identity
+            self.heard.append(message)
         self.heard += [self._decoder.decode(frames) for frames in receive_all(self._outputs)]
         self.reported += [
             self._reports_decoder.decode(frames) for frames in receive_all(self._reports)
@@ -149,7 +159,7 @@ class Surroundings:
         self.send(self._encoder.encode(request))
 
     def send(self, frames: list[bytes | bytearray | memoryview]) -> None:
-        assert try_send(self._router, [engine_identity(0, 1), *frames])
+        assert try_send(self._router, [self._engine, *frames])
 
     def read_answer(self, request_id: str) -> list[int]:
         """All tokens of this request's answer."""
@@ -230,7 +240,7 @@ def test_a_request_is_answered_and_the_last_words_reach_everybody(
     assert engine.wait() == 0
     for reported in (False, True):
         goodbye = outside.wait_for(EngineGoodbye, reported)
-        assert (goodbye.drained, goodbye.request_ids) == (True, [])
+        assert (goodbye.drained, goodbye.flight) == (True, None)
 
 
 def test_the_first_step_after_idleness_shows_as_work_while_it_lasts(
@@ -279,6 +289,34 @@ def test_an_error_in_a_thread_ends_the_engine(
     assert engine.wait() == 1
     if thread is InputThread:  # the other one lives, and tells of it
         assert "no space left" in outside.wait_for(EngineGoodbye).reason
+
+
+def test_the_last_words_after_an_error_tell_who_was_in_the_step(
+    engine: RunningEngine, outside: Surroundings, tmp_path: Path
+) -> None:
+    outside.join()
+    engine.runner.gate.clear()
+    outside.ask("a")
+    assert engine.runner.is_in_step.wait(10)
+    outside.ask("b")
+    path, expected_flight = flight_record_path(tmp_path, 0, 1), FlightRecord(["a"], ["a"])
+    assert read_flight_record(path) == expected_flight
+    engine.runner.failure = RuntimeError("the device has failed")
+    engine.runner.gate.set()
+    assert engine.wait() == 1
+    goodbye = outside.wait_for(EngineGoodbye)
+    assert goodbye.cause == "error: RuntimeError: the device has failed"
+    assert goodbye.flight == read_flight_record(path) == expected_flight
+
+
+def test_nobody_is_in_the_flight_record_of_an_idle_engine(
+    engine: RunningEngine, outside: Surroundings, tmp_path: Path
+) -> None:
+    outside.join()
+    outside.ask("a")
+    outside.read_answer("a")
+    path = flight_record_path(tmp_path, 0, 1)
+    wait_until(lambda: read_flight_record(path) == FlightRecord([]))
 
 
 def test_a_bad_frame_is_counted_and_the_connection_goes_on(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.errors import NotServing
+from cluster.errors import NotServing, Overloaded
 from cluster.telemetry.metrics import DIRECTORY_VARIABLE
 from tests.support.frontend_app import ANSWER, engine_that_says, http_client
 
@@ -21,8 +21,16 @@ async def test_health_tells_alive_from_ready() -> None:
             "status": "ok",
             "ready_engines": 1,
             "engines": 1,
+            "draining_engines": 0,
+            "parked_engines": 0,
         }
-        assert (await client.get("/ready")).status_code == 200
+        ready = await client.get("/ready")
+        assert (ready.status_code, ready.json()["status"]) == (200, "ready")
+
+        engine.num_engines = 3
+        degraded = await client.get("/ready")
+        assert (degraded.status_code, degraded.json()["status"]) == (200, "degraded")
+        assert (degraded.json()["ready_engines"], degraded.json()["engines"]) == (1, 3)
 
         engine.num_ready_engines = 0
         alive = await client.get("/health")
@@ -156,6 +164,17 @@ async def test_while_no_engine_may_take_it_a_request_is_503_with_retry_after() -
             answer = await client.post("/v1/chat/completions", json={**CHAT, "stream": stream})
             assert (answer.status_code, answer.headers["retry-after"]) == (503, "7")
             assert answer.json()["error"]["message"] == "the server is leaving"
+
+
+async def test_a_refusal_for_lack_of_room_comes_before_the_prompt_is_tokenized() -> None:
+    engine = engine_that_says(ANSWER, room_error=Overloaded("the queue is full", 7))
+    async with http_client(engine) as client:
+        far_too_long = {"prompt": "word " * 3000, "max_tokens": 5}
+        answer = await client.post("/v1/completions", json=far_too_long)
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, "7")
+        engine.room_error = None
+        answer = await client.post("/v1/completions", json=far_too_long)
+        assert answer.status_code == 400
 
 
 async def test_an_unexpected_error_is_a_500_that_tells_nothing_of_our_insides(

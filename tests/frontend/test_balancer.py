@@ -59,6 +59,18 @@ def test_a_measured_fast_engine_gets_more() -> None:
     assert chosen(RoutingView([fast, slow], 1)) == {0}
 
 
+def test_a_cost_below_nothing_is_still_the_least() -> None:
+    quick = engine(0, decode_seconds_per_step=0.001, prefill_tokens_per_second=100_000)
+    others = [
+        engine(rank, decode_seconds_per_step=0.1, prefill_tokens_per_second=1000) for rank in (1, 2)
+    ]
+    view = RoutingView([quick, *others], 1)
+    choice = balancer().choose(view, 1)
+    assert choice is not None
+    assert choice.cost_seconds < 0
+    assert chosen(view, prompt_tokens=1) == {0}
+
+
 def test_an_idle_engines_slowness_is_forgiven_with_time() -> None:
     def view(idle_seconds: float) -> RoutingView:
         slow = engine(0, slowdown=8.0, seconds_since_step=idle_seconds)

@@ -5,6 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
+from cluster.wire.sampling import FinishReason
 from tests.support.frontend_app import ANSWER, encode, engine_that_says, events_of, http_client
 
 URL = "/v1/chat/completions"
@@ -82,11 +83,25 @@ async def test_a_stop_string_inside_a_word_ends_whole_and_streamed_answers_alike
         assert whole["usage"]["completion_tokens"] < len(encode(ANSWER))
 
 
+@pytest.mark.parametrize("tokens_per_batch", [1, 3, 1000])
+async def test_what_counts_is_what_the_client_was_told_also_where_the_engine_went_past_a_stop_string(
+    tokens_per_batch: int,
+) -> None:
+    engine = engine_that_says(ANSWER, tokens_per_batch=tokens_per_batch)
+    async with http_client(engine) as client:
+        answer = await ask(client, stop="there", n=2)
+        assert [choice["finish_reason"] for choice in answer["choices"]] == ["stop", "stop"]
+        assert engine.finish_reasons == [FinishReason.STOP, FinishReason.STOP]
+        assert engine.num_told_tokens == answer["usage"]["completion_tokens"]
+        assert engine.num_told_tokens < 2 * len(encode(ANSWER))
+
+
 async def test_a_stop_string_ends_the_request_in_the_engine_exactly_once() -> None:
     engine = engine_that_says(ANSWER)
     async with http_client(engine) as client:
         await ask(client, stop="there")
-        assert [reason.label for _, reason in engine.aborted] == ["stop"]
+        assert len(engine.aborted) == 1
+        assert [reason.label for reason in engine.finish_reasons] == ["stop"]
         await ask(client)
         assert len(engine.aborted) == 1
 
@@ -262,7 +277,7 @@ async def test_when_one_choice_fails_the_others_are_ended() -> None:
         engine.submit = fail_the_second  # type: ignore[method-assign]
         answer = await client.post(URL, json={**CHAT, "n": 3})
         assert answer.status_code == 500
-        assert sorted(request_id[-1] for request_id, _ in engine.aborted) == ["0", "2"]
+        assert sorted(request_id[-1] for request_id in engine.aborted) == ["0", "2"]
 
 
 async def test_a_conversation_with_tool_turns_and_null_content_is_rendered() -> None:

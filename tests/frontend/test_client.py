@@ -2,19 +2,38 @@
 
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
+from prometheus_client import Counter
 
 from cluster.config import ClusterConfig, EngineConfig, FrontendConfig
-from cluster.wire.messages import AbortRequests, EngineCoreOutput
-from cluster.wire.sampling import SamplingParams
+from cluster.errors import Convicted, InvalidRequest, NotServing
+from cluster.wire.messages import (
+    AbortRequests,
+    ClusterView,
+    Conviction,
+    EngineCoreOutput,
+    EngineCoreOutputs,
+    EngineEntry,
+    EngineGoodbye,
+    EnginePhase,
+    EngineState,
+    FlightRecord,
+    LoadReport,
+)
+from cluster.wire.sampling import FinishReason, SamplingParams
 from cluster.wire.sockets import Context
 from frontend.balancer import Balancer
 from frontend.client import DPLBClient
+from frontend.convictions import fingerprint
 from frontend.metrics import FrontendMetrics
 from frontend.request import GenerationRequest
+from frontend.request_stream import RequestStream
+from frontend.utility_calls import UtilityCalls
 from tests.support.waiting import wait_until_async
 from tests.support.wire_engine import BLOCK_SIZE, WireEngine
 
@@ -27,12 +46,19 @@ def queue_timeout() -> float:
 
 
 @pytest.fixture
+def max_resumable_tokens() -> int:
+    return 1_000_000
+
+
+@pytest.fixture
 async def client(
-    tmp_path: Path, context: Context, queue_timeout: float
+    tmp_path: Path, context: Context, queue_timeout: float, max_resumable_tokens: int
 ) -> AsyncIterator[DPLBClient]:
     config = ClusterConfig(
         engine=EngineConfig(data_parallel_size=2, block_size=BLOCK_SIZE),
-        frontend=FrontendConfig(queue_timeout=queue_timeout),
+        frontend=FrontendConfig(
+            queue_timeout=queue_timeout, max_resumable_tokens=max_resumable_tokens
+        ),
         run_directory=str(tmp_path),
     )
     balancer = Balancer("marginal-cost", Random(0))
@@ -95,7 +121,7 @@ async def test_an_engine_whose_connection_was_away_for_long_serves_again(
     away.disconnect()
     await wait_until_async(lambda: client.num_ready_engines == 0)
     # Later than the last probe that the closed connection itself has brought about.
-    await wait_until_async(lambda: all(p.when() < time.monotonic() for p in client._probes))
+    await wait_until_async(lambda: not client._probes)
     away.connect()
     await wait_until_async(lambda: client.num_ready_engines == 1, 0.9)
 
@@ -199,16 +225,63 @@ async def test_a_message_that_fails_costs_no_other(
     serving = engine()
     await serve(client, serving)
     stream = client.submit(request("a"))
-    take = client._metrics.tokens
+    take = client._metrics.first_token
 
-    def fail(rank: int, count: int) -> None:
-        monkeypatch.setattr(client._metrics, "tokens", take)
+    def fail(*_: object) -> None:
+        monkeypatch.setattr(client._metrics, "first_token", take)
         raise ValueError("a bug")
 
-    monkeypatch.setattr(client._metrics, "tokens", fail)
+    monkeypatch.setattr(client._metrics, "first_token", fail)
     for index in range(5):
         serving.put_out(output("a", 0, index, index))
     await wait_until_async(lambda: stream.token_ids == [0, 1, 2, 3, 4])
+
+
+async def test_the_metrics_have_the_end_and_the_tokens_that_the_client_was_told_of(
+    client: DPLBClient, engine: StartEngine
+) -> None:
+    serving = engine()
+    await serve(client, serving)
+    stream = client.submit(request("a"))
+    await serving.next_request()
+    serving.put_out(EngineCoreOutput("a", 0, 0, [7, 8, 9], FinishReason.LENGTH))
+    await wait_until_async(lambda: client.num_in_flight == 0)
+    batch = await stream.next()
+    assert batch is not None
+    stream.tell(batch, 2)  # the second token completes a stop string
+    stream.end(FinishReason.STOP)
+    stream.end()
+    assert counted(client._metrics._finished) == {("m", "0", "stop"): 1}
+    assert counted(client._metrics._generation_tokens) == {("m", "0"): 2}
+
+
+def counted(counter: Counter) -> dict[tuple[str, ...], float]:
+    """What a counter says, by its labels."""
+    return {
+        tuple(sample.labels.values()): sample.value
+        for metric in counter.collect()
+        for sample in metric.samples
+        if sample.name.endswith("_total")
+    }
+
+
+async def test_a_request_that_cannot_be_dispatched_ends_and_costs_no_other(
+    client: DPLBClient, engine: StartEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving = engine()
+    await serve(client, serving)
+
+    def fail(*_: object) -> None:
+        monkeypatch.undo()
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(client._dispatcher._balancer, "choose", fail)
+    batch = await client.submit(request("a")).next()
+    assert batch is not None
+    assert "could not be sent" in batch.error
+    stream = client.submit(request("b"))
+    serving.put_out(output("b", 0, 0, 7))
+    await wait_until_async(lambda: stream.token_ids == [7])
 
 
 async def test_many_that_wait_are_cheap_to_hold_to_send_and_to_leave(
@@ -217,7 +290,7 @@ async def test_many_that_wait_are_cheap_to_hold_to_send_and_to_leave(
     started_at = time.process_time()
     streams = [client.submit(request(str(number))) for number in range(4000)]
     for stream in streams[:1999:-1]:
-        stream.abort()
+        stream.end()
     await serve(client, engine())
     assert client.num_in_flight == 2000
     assert time.process_time() - started_at < 2
@@ -232,11 +305,185 @@ async def test_an_abort_and_the_death_of_the_engine_may_come_in_one_turn(
     stream = client.submit(request("a"))
     await serving.next_request()
     if abort_first:
-        stream.abort()
+        stream.end()
     client.on_goodbye(serving.goodbye())
-    stream.abort()
+    stream.end()
     assert client.num_in_flight == 0
     later = engine(1)
     await serve(client, later)
     client.submit(request("b"))
     assert (await later.next_request()).request_id == "b"
+
+
+# ── suspicion ──
+
+
+def fail(engine: WireEngine, *in_step: str) -> None:
+    """End by a fault, in a step in which these requests were in prefill."""
+    flight = FlightRecord(list(in_step), list(in_step))
+    engine.tell(EngineGoodbye(engine.rank, engine.incarnation, False, "a crash", flight))
+
+
+def view(*engines: EngineEntry, **fields: Any) -> ClusterView:
+    return ClusterView(1, 1, False, list(engines), [], **fields)
+
+
+async def error_of(stream: RequestStream) -> str:
+    batch = await stream.next(5)
+    assert batch is not None
+    return batch.error
+
+
+async def test_suspects_are_isolated_and_each_engine_gets_one_at_a_time(
+    client: DPLBClient, engine: StartEngine
+) -> None:
+    first = engine(0)
+    await serve(client, first)
+    streams = [client.submit(request(name)) for name in ("a", "b", "c")]
+    for _ in streams:
+        await first.next_request()
+    fail(first, "a", "b")
+    await wait_until_async(lambda: client.num_ready_engines == 0)
+    assert client.describe()["suspects"] == 2
+    second = engine(1)
+    await serve(client, second)
+    sent = [await second.next_request() for _ in range(2)]
+    assert [(add.request_id, add.isolated_until) for add in sent] == [("a", 4), ("c", 0)]
+    assert streams[1].engine_rank is None
+    second.put_out(output("a", 1, 0, 5, 6, 7))
+    client.submit(request("d"))  # the one that must wait holds up nobody
+    assert (await second.next_request()).request_id == "d"
+    second.put_out(output("a", 1, 3, 8))
+    freed = await second.next_request()
+    assert (freed.request_id, freed.isolated_until) == ("b", 4)
+    assert client.describe()["suspects"] == 1
+
+
+async def test_who_kills_alone_is_refused_from_then_on_with_any_seed(
+    client: DPLBClient, engine: StartEngine
+) -> None:
+    first, second = engine(0), engine(1)
+    await serve(client, first)
+    poison = client.submit(request("poison"))
+    await first.next_request()
+    fail(first, "poison")
+    await wait_until_async(lambda: client.num_ready_engines == 0)
+    await serve(client, second)
+    other = client.submit(replace(request("other"), prompt_token_ids=[9]))
+    await second.next_request()
+    fail(second, "poison")
+    assert "has ended the engines" in await error_of(poison)
+    assert not other.is_finished
+    with pytest.raises(Convicted):
+        client.submit(replace(request("again"), sampling=SamplingParams(seed=3, choice=1)))
+    client.submit(replace(request("hotter"), sampling=SamplingParams(temperature=0.5)))
+    assert client.describe()["convictions"] == 1
+
+
+async def test_the_convictions_of_others_end_what_waits_and_spare_what_runs(
+    client: DPLBClient, engine: StartEngine
+) -> None:
+    serving = engine(0)
+    await serve(client, serving)
+    runs = client.submit(request("runs"))
+    await serving.next_request()
+    client.on_view(view(EngineEntry(0, 1, EngineState.SUSPECT)))
+    waits = client.submit(request("waits"))
+    told = [Conviction(fingerprint(runs.request), 60.0)]
+    client.on_view(view(EngineEntry(0, 1, EngineState.READY), convictions=told))
+    assert "ended the engines" in await error_of(waits)
+    assert not runs.is_finished
+
+
+async def test_a_conviction_ends_after_its_time(client: DPLBClient) -> None:
+    client.on_view(view(convictions=[Conviction(fingerprint(request("a")), 0.05)]))
+    with pytest.raises(Convicted):
+        client.submit(request("a"))
+    await wait_until_async(lambda: client.describe()["convictions"] == 0)
+    client.submit(request("a"))
+
+
+# ── what cannot move ──
+
+
+@pytest.mark.parametrize("max_resumable_tokens", [19])
+async def test_what_is_too_long_to_be_kept_moves_only_before_its_first_token(
+    client: DPLBClient, engine: StartEngine
+) -> None:
+    first = engine(0)
+    await serve(client, first)
+    long = [
+        client.submit(replace(request(name), prompt_token_ids=[1, 2, 3, 4])) for name in ("a", "b")
+    ]
+    short = client.submit(request("short"))
+    assert [stream.is_resumable for stream in (*long, short)] == [False, False, True]
+    for _ in range(3):
+        await first.next_request()
+    first.put_out(output("a", 0, 0, 5, 6), output("short", 0, 0, 5))
+    await wait_until_async(lambda: short.token_ids == [5])
+    assert (long[0].num_output_tokens, long[0].token_ids) == (2, [])
+    assert (await error_of(long[0])) == ""
+    first.say_goodbye()
+    assert "max_resumable_tokens (19)" in await error_of(long[0])
+    second = engine(1)
+    await serve(client, second)
+    assert [(await second.next_request()).request_id for _ in "bs"] == ["b", "short"]
+
+
+# ── what views say ──
+
+
+async def test_a_draining_engine_keeps_what_it_has_and_gets_nothing_new(
+    client: DPLBClient, engine: StartEngine
+) -> None:
+    leaving = engine(0)
+    await serve(client, leaving)
+    stays = client.submit(request("stays"))
+    await leaving.next_request()
+    engines = [EngineEntry(0, 1, EngineState.DRAINING), EngineEntry(1, 1, EngineState.STARTING)]
+    client.on_view(view(*engines, num_engines=2))
+    assert client.num_ready_engines == 0
+    assert (client.engine_counts.draining, client.engine_counts.total) == (1, 2)
+    waits = client.submit(request("waits"))
+    leaving.put_out(output("stays", 0, 0, 5))
+    await wait_until_async(lambda: stays.token_ids == [5])
+    assert waits.engine_rank is None
+    other = engine(1)
+    await serve(client, other)
+    assert (await other.next_request()).request_id == "waits"
+    leaving.say_goodbye()
+    moved = await other.next_request()
+    assert (moved.request_id, moved.output_token_ids) == ("stays", [5])
+
+
+async def test_a_pin_is_measured_by_the_size_that_the_view_tells(client: DPLBClient) -> None:
+    with pytest.raises(InvalidRequest, match="between 0 and 1, not 3"):
+        client.submit(request("a", pinned_rank=3))
+    client.on_view(view(num_engines=4))
+    with pytest.raises(NotServing, match="engine 3 is not serving"):
+        client.submit(request("a", pinned_rank=3))
+
+
+async def test_what_full_engines_do_not_take_is_sent_as_soon_as_a_report_shows_room(
+    client: DPLBClient, engine: StartEngine
+) -> None:
+    serving = engine(0)
+    await serve(client, serving)
+    streams = [client.submit(request(str(number))) for number in range(80)]
+    sent = sum(stream.engine_rank == 0 for stream in streams)
+    assert 0 < sent < 80
+    requests = [await serving.next_request() for _ in range(sent)]
+    report = LoadReport(
+        0, 1, 1, EnginePhase.READY, running=sent, acknowledged=[(0, 1, requests[-1].dispatch_seq)]
+    )
+    serving.tell(EngineCoreOutputs(0, 1, [], report))
+    assert (await serving.next_request()).request_id == str(sent)
+
+
+async def test_the_late_obituary_of_one_incarnation_fails_no_call_of_the_next() -> None:
+    calls = UtilityCalls()
+    call_id, answer = calls.open(0, 2, 5.0)
+    calls.fail(0, 1, "SIGSEGV")
+    assert not answer.done()
+    calls.fail(0, 2, "SIGSEGV")
+    assert (await answer).call_id == call_id

@@ -3,14 +3,16 @@ import pytest
 from cluster.wire.messages import (
     PROTOCOL_VERSION,
     ClusterView,
+    EngineDeath,
     EngineEntry,
     EngineHello,
     EnginePhase,
     EngineState,
+    FlightRecord,
     FrontendEntry,
     LoadReport,
 )
-from frontend.cluster_view import EngineDeath, LiveView
+from frontend.cluster_view import OBITUARY_SECONDS, EngineCounts, LiveView
 
 
 def hello(rank: int = 0, incarnation: int = 1) -> EngineHello:
@@ -30,7 +32,7 @@ def cluster(*engines: EngineEntry, draining: bool = False) -> ClusterView:
 @pytest.fixture
 def view() -> LiveView:
     live = LiveView(frontend=(0, 1), suspect_after_seconds=1.0, now=0.0)
-    live.welcome(hello())
+    live.welcome(hello(), 0.0)
     return live
 
 
@@ -55,26 +57,26 @@ def test_a_death_is_told_once_and_believed_for_good(view: LiveView) -> None:
     assert view.apply(dead, 0.1) == [EngineDeath(0, 1, "SIGKILL", False)]
     assert view.apply(dead, 0.2) == []
     assert not view.is_current(0, 1)
-    assert view.welcome(hello()) is None
+    assert view.welcome(hello(), 0.3) is None
     assert not view.is_current(0, 1)
 
 
 def test_a_new_incarnation_takes_the_place_of_the_dead(view: LiveView) -> None:
     view.apply(cluster(entry(EngineState.DEAD)), 0.1)
-    assert view.welcome(hello(incarnation=2)) is None
+    assert view.welcome(hello(incarnation=2), 0.3) is None
     assert view.is_current(0, 2)
 
 
 def test_a_hello_of_a_newer_incarnation_is_the_death_of_the_older(view: LiveView) -> None:
-    death = view.welcome(hello(incarnation=2))
+    death = view.welcome(hello(incarnation=2), 0.3)
     assert death is not None
     assert (death.rank, death.incarnation) == (0, 1)
-    assert view.welcome(hello(incarnation=1)) is None
+    assert view.welcome(hello(incarnation=1), 0.3) is None
     assert view.is_current(0, 2)
 
 
 def test_a_second_hello_means_that_our_requests_are_lost_there(view: LiveView) -> None:
-    death = view.welcome(hello())
+    death = view.welcome(hello(), 0.3)
     assert death is not None
     assert death.incarnation == 1
     assert view.is_current(0, 1)
@@ -86,7 +88,7 @@ def test_a_view_that_knows_a_newer_incarnation_ends_the_older(view: LiveView) ->
 
 
 def test_a_view_that_is_behind_changes_nothing(view: LiveView) -> None:
-    view.welcome(hello(incarnation=2))
+    view.welcome(hello(incarnation=2), 0.3)
     assert view.apply(cluster(entry(EngineState.DEAD, incarnation=1)), 0.1) == []
     assert view.is_current(0, 2)
 
@@ -150,3 +152,62 @@ def test_the_fault_of_a_later_incarnation_is_not_that_of_the_one_before(view: Li
     report = LoadReport(0, 2, 1, EnginePhase.READY)
     later = EngineEntry(0, 2, EngineState.DEAD, "exit code 1", True, report)
     assert view.apply(cluster(later), 0.1) == [EngineDeath(0, 1, "replaced", fault=False)]
+
+
+# ── obituaries ──
+
+CRASH = EngineDeath(0, 1, "SIGSEGV", True, FlightRecord(["a"], ["a"]))
+
+
+def told(*deaths: EngineDeath, engines: tuple[EngineEntry, ...] = ()) -> ClusterView:
+    return ClusterView(1, 1, False, list(engines), [], deaths=list(deaths))
+
+
+def test_an_obituary_is_the_death_with_its_record_and_is_told_once(view: LiveView) -> None:
+    dead = told(CRASH, engines=(entry(EngineState.DEAD),))
+    assert view.apply(dead, 0.1) == [CRASH]
+    assert view.apply(dead, 0.2) == []
+
+
+def test_the_true_cause_is_known_even_if_only_the_successor_was_seen(view: LiveView) -> None:
+    successor = told(CRASH, engines=(entry(EngineState.STARTING, incarnation=2),))
+    assert view.apply(successor, 0.1) == [CRASH]
+    assert not view.unexplained
+
+
+@pytest.mark.parametrize("way", ["successor's hello", "successor in the view", "connection lost"])
+def test_a_death_without_a_cause_is_explained_once_by_a_late_obituary(
+    view: LiveView, way: str
+) -> None:
+    match way:
+        case "successor's hello":
+            deaths = [view.welcome(hello(incarnation=2), 5.0)]
+        case "successor in the view":
+            deaths = [*view.apply(told(engines=(entry(EngineState.STARTING, incarnation=2),)), 5.0)]
+        case _:
+            view.set_reachable(0, False, 2.0)
+            deaths = [*view.expire(5.0)]
+    assert [death is not None and death.fault for death in deaths] == [False]
+    assert view.unexplained == {(0, 1): 5.0}
+    assert view.apply(told(CRASH), 6.0) == [CRASH]
+    assert view.apply(told(CRASH), 6.1) == []
+    assert not view.unexplained
+
+
+def test_an_obituary_is_waited_for_no_longer_than_one_may_come(view: LiveView) -> None:
+    view.welcome(hello(incarnation=2), 0.0)
+    view.expire(OBITUARY_SECONDS - 1)
+    assert view.unexplained
+    view.expire(OBITUARY_SECONDS)
+    assert view.apply(told(CRASH), OBITUARY_SECONDS) == []
+
+
+def test_the_size_of_the_cluster_is_the_views_word_once_there_is_one() -> None:
+    live = LiveView((0, 1), 1.0, 0.0, configured_engines=4)
+    assert live.counts(0.0) == EngineCounts(total=4)
+    parked = EngineEntry(2, 3, EngineState.DEAD, parked=True)
+    leaving = EngineEntry(1, 1, EngineState.DRAINING)
+    live.apply(ClusterView(1, 1, False, [leaving, parked], [], num_engines=3), 0.1)
+    live.welcome(hello(), 0.1)
+    live.welcome(hello(rank=1), 0.1)
+    assert live.counts(0.2) == EngineCounts(total=3, ready=1, draining=1, parked=1)

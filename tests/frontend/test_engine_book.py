@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.wire.messages import PROTOCOL_VERSION, EngineHello, EnginePhase, LoadReport
-from frontend.engine_book import Charge, EngineBook
+from frontend.engine_book import LEAD_STEPS, LEAST_LEAD_REQUESTS, Charge, EngineBook
 
 HELLO = EngineHello(PROTOCOL_VERSION, 0, 1, "model", 1024, 16, 100, 8, "seed")
 
@@ -90,3 +90,61 @@ def test_what_was_sent_can_be_taken_back() -> None:
     book.undo_dispatch("b")
     assert book.load(0.0).sent == Charge(1, 10, 10)
     assert book.dispatch("c", 5) == 2
+
+
+# ── the lead ──
+
+
+def full_report(step: int) -> LoadReport:
+    return LoadReport(0, 1, step, EnginePhase.READY, step=step, running=8)
+
+
+def test_one_request_of_each_frontend_may_wait_whatever_others_have_sent() -> None:
+    book = new_book()
+    book.accept(LoadReport(0, 1, 1, EnginePhase.READY, step=1, running=8, waiting=3), made_at=0.0)
+    assert book.has_room(4, now=0.0)
+    book.dispatch("waits", 1)
+    assert not book.has_room(4, now=0.0)
+    book.begin("waits")
+    assert book.has_room(4, now=0.0)
+
+
+def test_an_engine_with_free_places_that_has_measured_nothing_gets_some_at_once() -> None:
+    book = new_book()
+    book.accept(LoadReport(0, 1, 1, EnginePhase.READY), made_at=0.0)
+    assert lead_of(book) == LEAST_LEAD_REQUESTS
+
+
+def lead_of(book: EngineBook) -> int:
+    """How many more it takes."""
+    lead = 0
+    while book.has_room(1, now=0.0):
+        book.dispatch(f"lead {lead}", 1)
+        lead += 1
+    return lead
+
+
+def test_what_ends_at_once_once_in_a_while_does_not_make_a_long_lead() -> None:
+    book = new_book()
+    for step in range(1, 200):
+        if step % 32 == 0:
+            for index in range(8):
+                book.settle(str(index))
+        book.accept(full_report(step), made_at=0.0)
+    assert lead_of(book) <= 4
+
+
+def test_the_lead_is_what_a_few_steps_end() -> None:
+    book = new_book()
+    for step in range(1, 100):
+        for index in range(3):
+            book.settle(str(index))
+        book.accept(full_report(step), made_at=0.0)
+    assert lead_of(book) == 3 * LEAD_STEPS
+
+
+def test_an_engine_of_few_places_has_a_lead_of_one() -> None:
+    book = new_book()
+    for step in range(1, 100):
+        book.accept(full_report(step), made_at=0.0)
+    assert lead_of(book) == 1

@@ -62,7 +62,7 @@ def test_text_reason_logprobs_and_count_do_not_depend_on_the_batches(
         assert whole.text == full
     else:
         assert full.startswith(whole.text) or "\ufffd" in full
-        assert whole.finish_reason == "stop"
+        assert whole.finish_reason is FinishReason.STOP
 
 
 def test_each_token_offset_is_where_its_text_begins() -> None:
@@ -101,4 +101,9 @@ def test_a_failed_request_raises_with_the_engines_words() -> None:
 def test_prompt_only_drops_the_token_that_an_engine_must_make() -> None:
     batch = TokenBatch(token_ids=encode("H"), finish_reason=FinishReason.STOP, stop_token_id=2)
     whole, count = run(OutputOptions(is_prompt_only=True), [batch])
-    assert (whole.text, whole.token_ids, whole.finish_reason, count) == ("", [], "length", 0)
+    assert (whole.text, whole.token_ids, whole.finish_reason, count) == (
+        "",
+        [],
+        FinishReason.LENGTH,
+        0,
+    )

@@ -3,17 +3,19 @@ import pytest
 from cluster.wire.messages import EngineCoreOutput
 from cluster.wire.sampling import FinishReason, SamplingParams
 from frontend.request import GenerationRequest
-from frontend.request_stream import RequestStream
+from frontend.request_stream import RequestStream, Told
 
-ended: list[tuple[str, FinishReason]] = []
+aborted: list[str] = []
+told: list[Told] = []
 
 
 @pytest.fixture
 def stream() -> RequestStream:
-    ended.clear()
+    aborted.clear()
+    told.clear()
     request = GenerationRequest("r", [1, 2], [], SamplingParams(), arrived_at=0.0)
     return RequestStream(
-        request, lambda stream, why: ended.append((stream.request.request_id, why))
+        request, lambda stream: aborted.append(stream.request.request_id), on_told=told.append
     )
 
 
@@ -53,10 +55,43 @@ async def test_an_error_of_our_own_ends_the_stream(stream: RequestStream) -> Non
     batch = await stream.next()
     assert batch is not None
     assert (batch.finish_reason, batch.error) == (FinishReason.ERROR, "no engine")
-    assert ended == []
+    assert (aborted, told) == ([], [Told({}, FinishReason.ERROR)])
 
 
-def test_an_abort_is_told_once_and_only_before_the_end(stream: RequestStream) -> None:
-    stream.abort(FinishReason.STOP)
-    stream.abort()
-    assert ended == [("r", FinishReason.STOP)]
+def test_an_end_is_told_once_and_aborts_once(stream: RequestStream) -> None:
+    stream.end(FinishReason.STOP)
+    stream.end()
+    assert (aborted, told) == (["r"], [Told({}, FinishReason.STOP)])
+
+
+async def test_the_consumer_says_where_an_answer_ends_though_its_engine_went_further(
+    stream: RequestStream,
+) -> None:
+    stream.engine_rank = 0
+    stream.put(output(0, 5, 6))
+    stream.engine_rank = 1
+    stream.put(output(2, 7, 8, reason=FinishReason.LENGTH))
+    assert told == []
+    batch = await stream.next()
+    assert batch is not None
+    stream.tell(batch, 3)
+    stream.end(FinishReason.STOP)
+    stream.end()
+    assert told == [Told({0: 2, 1: 1}), Told({}, FinishReason.STOP)]
+    assert aborted == []
+
+
+async def test_a_client_that_leaves_before_it_is_told_of_the_end_has_left(
+    stream: RequestStream,
+) -> None:
+    stream.put(output(0, 5, reason=FinishReason.LENGTH))
+    stream.end()
+    assert told == [Told({}, FinishReason.ABORT)]
+
+
+async def test_a_failure_of_the_engine_is_the_end_whatever_becomes_of_it(
+    stream: RequestStream,
+) -> None:
+    stream.put(output(0, reason=FinishReason.ERROR))
+    stream.end()
+    assert told == [Told({}, FinishReason.ERROR)]

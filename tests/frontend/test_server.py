@@ -99,7 +99,7 @@ async def test_requests_in_flight_may_end_first(server: RunningServer) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
     await wait_until_async(lambda: server.client.is_draining)
     assert not server.running.done()
-    stream.abort()
+    stream.end()
     assert await server.running is True
 
 

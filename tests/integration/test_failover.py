@@ -4,13 +4,14 @@ import asyncio
 import random
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cluster.errors import InvalidRequest, NotServing
+from cluster.errors import Convicted, InvalidRequest, NotServing
 from cluster.wire.messages import ProcessExited, Role
 from cluster.wire.sampling import SamplingParams
 from frontend.client import DPLBClient
@@ -28,9 +29,9 @@ async def start(tmp_path: Path) -> AsyncIterator[StartCluster]:
     clusters: list[SmallCluster] = []
 
     async def start_cluster(
-        num_engines: int = 2, step_seconds: float = 0.005
+        num_engines: int = 2, step_seconds: float = 0.005, faults: Sequence[str] = ()
     ) -> tuple[SmallCluster, DPLBClient]:
-        clusters.append(SmallCluster(tmp_path, num_engines, step_seconds))
+        clusters.append(SmallCluster(tmp_path, num_engines, step_seconds, faults))
         return clusters[-1], await clusters[-1].start_client()
 
     yield start_cluster
@@ -54,6 +55,13 @@ async def check_answers(streams: list[RequestStream]) -> None:
     async with asyncio.timeout(40):
         for stream in streams:
             assert await read_all(stream) == expected_output(stream.request)
+
+
+async def error_of(stream: RequestStream) -> str:
+    async with asyncio.timeout(40):
+        while (batch := await stream.next()) is None or batch.finish_reason is None:
+            pass
+    return batch.error
 
 
 async def in_mid_stream(streams: list[RequestStream]) -> None:
@@ -85,8 +93,8 @@ async def idle_everywhere(client: DPLBClient, num_engines: int) -> None:
 async def test_requests_are_answered_and_spread_over_the_engines(start: StartCluster) -> None:
     _, client = await start()
     streams = [client.submit(request) for request in requests(16)]
-    ranks = [stream.engine_rank for stream in streams]
     await check_answers(streams)
+    ranks = [stream.engine_rank for stream in streams]
     assert {ranks.count(0), ranks.count(1)} <= set(range(5, 12))
     await idle_everywhere(client, 2)
 
@@ -110,8 +118,8 @@ async def test_an_engine_that_comes_back_serves_again(start: StartCluster) -> No
     cluster.start_engine(0, incarnation=2)
     await wait_until_async(lambda: client.num_ready_engines == 2, 20)
     streams = [client.submit(request) for request in requests(8)]
-    assert {stream.engine_rank for stream in streams} == {0, 1}
     await check_answers(streams)
+    assert {stream.engine_rank for stream in streams} == {0, 1}
     await idle_everywhere(client, 2)
 
 
@@ -189,19 +197,74 @@ async def test_a_device_error_ends_one_engine_and_its_innocent_requests_move(
     assert client.num_ready_engines == 1
 
 
-async def test_a_request_that_fails_every_engine_ends_with_an_error(start: StartCluster) -> None:
+async def test_a_request_that_fails_every_engine_is_convicted_by_the_second(
+    start: StartCluster,
+) -> None:
     cluster, client = await start(num_engines=1)
-    poison = client.submit(new_request([FAULT_TOKEN, ANY_RANK], SamplingParams(), time.monotonic()))
+    request = new_request([FAULT_TOKEN, ANY_RANK], SamplingParams(), time.monotonic())
+    poison = client.submit(request)
     while not poison.is_finished:
         await wait_until_async(lambda: cluster.engines[0].process.poll() == 1, 20)
         await wait_until_async(lambda: client.num_ready_engines == 0, 20)
         if not poison.is_finished:
             cluster.start_engine(0, incarnation=cluster.engines[0].incarnation + 1)
-    async with asyncio.timeout(10):
-        batch = await poison.next()
-    assert batch is not None
-    assert "failed" in batch.error
-    assert cluster.engines[0].incarnation == 1 + cluster.config.frontend.max_migrations
+    assert "ended the engines" in await error_of(poison)
+    assert cluster.engines[0].incarnation == 2
+    again = replace(request, request_id="again", sampling=SamplingParams(seed=5))
+    with pytest.raises(Convicted):
+        client.submit(again)
+
+
+@pytest.mark.parametrize(("output", "max_deaths"), [(None, 2), (0, 3), (5, 3)])
+async def test_a_poison_among_others_ends_alone(
+    start: StartCluster, output: int | None, max_deaths: int
+) -> None:
+    fault = "segfault:prompt=7-8-9" + (f":output={output}" if output is not None else "")
+    cluster, client = await start(faults=[fault])
+    other = await cluster.start_client(index=1)
+    streams = [taker.submit(request) for taker in (client, other) for request in requests(6)]
+    await in_mid_stream(streams)
+    request = new_request([1, 7, 8, 9], SamplingParams(max_tokens=30), time.monotonic())
+    poison = client.submit(request)
+    restarting = asyncio.create_task(cluster.restart_the_dead())
+    try:
+        await check_answers(streams)
+        assert "ended the engines" in await error_of(poison)
+        # The second frontend has it from the coordinator.
+        await wait_until_async(lambda: other.describe()["convictions"] == 1)
+        for taker in (client, other):
+            with pytest.raises(Convicted):
+                taker.submit(replace(request, request_id=f"again {id(taker)}"))
+        await wait_until_async(lambda: client.num_ready_engines == 2, 20)
+    finally:
+        restarting.cancel()
+    assert sum(engine.incarnation - 1 for engine in cluster.engines.values()) <= max_deaths
+    assert client.describe()["suspects"] == 0
+
+
+async def test_an_obituary_that_comes_late_raises_suspicion_and_moves_nobody(
+    start: StartCluster,
+) -> None:
+    cluster, client = await start(step_seconds=0.02, faults=["segfault:prompt=7-8-9:rank=0"])
+    cluster.coordinator.kill()
+    cluster.coordinator.wait()
+    sampling = SamplingParams(max_tokens=300)
+    suspect = client.submit(new_request([7, 8, 9], sampling, time.monotonic(), pinned_rank=0))
+    obituary = cluster.obituary(0)
+    assert obituary.flight is not None
+    assert obituary.flight.prefill_request_ids == [suspect.request.request_id]
+    await wait_until_async(lambda: len(suspect.token_ids) > 3, 20)
+    attempts = [in_flight.attempt for in_flight in client._requests]
+    assert client._suspicions.deaths_of(suspect.request.request_id) == set()
+    cluster.start_coordinator()
+
+    def is_known() -> bool:
+        cluster.tell(obituary)
+        return bool(client._suspicions.deaths_of(suspect.request.request_id))
+
+    await wait_until_async(is_known, 10)
+    assert [in_flight.attempt for in_flight in client._requests] == attempts == [1]
+    await check_answers([suspect])
 
 
 async def test_an_aborted_request_leaves_the_engine(start: StartCluster) -> None:
@@ -209,7 +272,7 @@ async def test_an_aborted_request_leaves_the_engine(start: StartCluster) -> None
     streams = [client.submit(request) for request in requests(30, max_tokens=500)]
     await in_mid_stream(streams)
     for stream in streams:
-        stream.abort()
+        stream.end()
     await idle_everywhere(client, 2)
 
 
@@ -228,8 +291,8 @@ async def test_a_pin_is_kept_and_a_wrong_one_refused(start: StartCluster) -> Non
         client.submit(new_request([5, number], SamplingParams(max_tokens=4), time.monotonic(), 1))
         for number in range(6)
     ]
-    assert {stream.engine_rank for stream in pinned} == {1}
     await check_answers(pinned)
+    assert {stream.engine_rank for stream in pinned} == {1}
     with pytest.raises(InvalidRequest, match="between 0 and 1"):
         client.submit(new_request([5], SamplingParams(), time.monotonic(), 2))
     cluster.kill_engine(1)

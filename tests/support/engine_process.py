@@ -10,9 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cluster.config import load_config
+from cluster.fault_plan import faults_for
 from cluster.telemetry.logs import configure_logging
 from cluster.telemetry.process import prepare_process
 from cluster.wire.messages import EnginePhase
+from engine.fault_injection import FaultyRunner
 from engine.proc import LoadedRunner, run_engine
 from engine.scheduling.output import RunResult, SchedulerOutput
 from tests.support.simulated_runner import SimulatedRunner
@@ -59,7 +61,9 @@ def main() -> int:
 
     def load(on_progress: Callable[[EnginePhase, float], None]) -> LoadedRunner:
         on_progress(EnginePhase.LOADING, 0.5)
-        return PacedRunner(config.engine.block_size, arguments.step_seconds, arguments.rank)
+        runner = PacedRunner(config.engine.block_size, arguments.step_seconds, arguments.rank)
+        faults = faults_for(config.engine.inject_fault, arguments.rank, arguments.incarnation)
+        return FaultyRunner(runner, faults) if faults else runner
 
     return run_engine(config, arguments.rank, arguments.incarnation, load)
 

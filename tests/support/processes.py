@@ -2,14 +2,9 @@
 
 from pathlib import Path
 
+from loadtests.drills.processes import is_running
 
-def is_running(pid: int) -> bool:
-    """Whether there is such a process, and it has not ended."""
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return status.rpartition(")")[2].split()[0] not in ("Z", "X")
+__all__ = ["children_of", "is_running"]
 
 
 def children_of(pid: int) -> list[int]:

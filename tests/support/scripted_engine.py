@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from cluster.wire.messages import Blob, EngineCoreOutput, TokenLogprobs, UtilityResult
 from cluster.wire.sampling import FinishReason
+from frontend.cluster_view import EngineCounts
 from frontend.request import GenerationRequest
-from frontend.request_stream import RequestStream
+from frontend.request_stream import RequestStream, Told
 
 Script = Callable[[GenerationRequest], list[int]]
 """The tokens that an answer would have, were it never stopped."""
@@ -24,16 +25,23 @@ class ScriptedEngine:
     script: Script
     tokens_per_batch: int = 1
     num_ready_engines: int = 1
+    num_engines: int = 1
     is_draining: bool = False
     are_all_engines_dead: bool = False
     kv_capacity_tokens: int | None = None
+    is_resumable: bool = True
     submit_error: Exception | None = None
+    room_error: Exception | None = None
+    """What is raised before a prompt is tokenized."""
     error: str = ""
     """The engine fails with these words, after `tokens_before_hold` tokens."""
     tokens_before_hold: int | None = None
     """After as many tokens each answer waits until `release` is called."""
     submitted: list[GenerationRequest] = field(default_factory=list)
-    aborted: list[tuple[str, FinishReason]] = field(default_factory=list)
+    aborted: list[str] = field(default_factory=list)
+    """Ids of those that were ended before their script was."""
+    told: list[Told] = field(default_factory=list)
+    """What clients were told, all together."""
 
     def __post_init__(self) -> None:
         self._released = asyncio.Event()
@@ -41,15 +49,25 @@ class ScriptedEngine:
         self._aborted = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
+    def check_room(self, sketch: GenerationRequest) -> None:
+        """Refuses if the script says so."""
+        if self.room_error is not None:
+            raise self.room_error
+
     def submit(self, request: GenerationRequest) -> RequestStream:
         """Begin to answer."""
         if self.submit_error is not None:
             raise self.submit_error
-        stream = RequestStream(request, self._on_abort)
+        stream = RequestStream(request, self._on_abort, self.is_resumable, self.told.append)
         stream.engine_rank = 0
         self.submitted.append(request)
         self._tasks[request.request_id] = asyncio.create_task(self._answer(stream))
         return stream
+
+    @property
+    def engine_counts(self) -> EngineCounts:
+        """As many as the script says."""
+        return EngineCounts(self.num_engines, ready=self.num_ready_engines)
 
     def max_request_tokens(self) -> int | None:
         """What the scripted KV cache holds."""
@@ -62,6 +80,16 @@ class ScriptedEngine:
     def describe(self) -> dict[str, object]:
         """One engine."""
         return {"engines": [{"rank": 0, "state": "READY"}]}
+
+    @property
+    def finish_reasons(self) -> list[FinishReason]:
+        """Why requests ended, as clients were told."""
+        return [told.finish_reason for told in self.told if told.finish_reason is not None]
+
+    @property
+    def num_told_tokens(self) -> int:
+        """How many tokens clients were told of."""
+        return sum(sum(told.tokens_by_rank.values()) for told in self.told)
 
     def release(self) -> None:
         """Let the answers that wait go on."""
@@ -81,8 +109,8 @@ class ScriptedEngine:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    def _on_abort(self, stream: RequestStream, reason: FinishReason) -> None:
-        self.aborted.append((stream.request.request_id, reason))
+    def _on_abort(self, stream: RequestStream) -> None:
+        self.aborted.append(stream.request.request_id)
         self._aborted.set()
         self._tasks[stream.request.request_id].cancel()
 

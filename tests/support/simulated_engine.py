@@ -9,6 +9,7 @@ from cluster.wire.block_hash import hash_blocks
 from cluster.wire.messages import AddRequest, EngineCoreOutput, TokenLogprobs
 from cluster.wire.sampling import FinishReason, SamplingParams
 from engine.core import EngineCore
+from engine.request import Request
 from engine.scheduling.output import SchedulerOutput
 from tests.support.simulated_runner import SimulatedRunner, reference_output
 
@@ -51,6 +52,7 @@ class SimulatedEngine:
         self.answers: dict[str, Answer] = {}
         self.now = 0.0
         self._replayed_hashes: set[bytes] = set()
+        self._was_isolated = False
 
     def add(
         self,
@@ -63,6 +65,7 @@ class SimulatedEngine:
         age_seconds: float = 0.0,
         cache_salt: str = "",
         attempt: int = 0,
+        isolated_until: int = 0,
         **sampling: Any,
     ) -> EngineCoreOutput | None:
         """Send a request, and take what the engine says to it at once, if anything."""
@@ -79,6 +82,7 @@ class SimulatedEngine:
             priority=priority,
             cache_salt=cache_salt,
             age_seconds=age_seconds,
+            isolated_until=isolated_until,
         )
         refusal = self.core.add_request(message, self.now)
         answer = self.answers.setdefault(request_id, Answer(message, list(output)))
@@ -96,10 +100,11 @@ class SimulatedEngine:
     def step(self, during: Callable[[], None] = lambda: None) -> SchedulerOutput:
         """One step, with `during` between the forward pass and the update."""
         assert self.core.has_work, "there is nothing to step for"
-        running = set(self.scheduler.running)
-        decoding = {r.request_id for r in self.scheduler.running.values() if r.is_decoding}
+        running = dict(self.scheduler.running)
+        decoding = {r.request_id for r in running.values() if r.is_decoding}
         work = self.core.begin_step(self.now)
-        self._check_plan(work, running, decoding)
+        self._check_isolation(work, running)
+        self._check_plan(work, set(running), decoding)
         results = self.core.execute(work)
         during()
         self.now += 0.01
@@ -133,6 +138,17 @@ class SimulatedEngine:
             message.prompt_token_ids, message.sampling, self.max_model_len, VOCAB_SIZE
         )
 
+    def _check_isolation(self, work: SchedulerOutput, running: dict[str, Request]) -> None:
+        """An isolated request is alone in its step, and the others have every second step."""
+        is_isolated = any(scheduled.request.is_isolated for scheduled in work.scheduled)
+        if is_isolated:
+            assert len(work.scheduled) == 1, "an isolated request is not alone"
+            if self._was_isolated:
+                preempted = {request.request_id for request in work.preempted}
+                others = {r.request_id for r in running.values() if not r.is_isolated}
+                assert others <= preempted, "the others are kept from their turn"
+        self._was_isolated = is_isolated
+
     def _check_plan(self, work: SchedulerOutput, running: set[str], decoding: set[str]) -> None:
         scheduled = {s.request.request_id: s.num_tokens for s in work.scheduled}
         preempted = {request.request_id for request in work.preempted}
@@ -141,9 +157,15 @@ class SimulatedEngine:
         assert work.num_tokens <= self.config.max_num_batched_tokens, "the budget is exceeded"
         assert len(self.scheduler.running) <= self.config.max_num_seqs
         assert scheduled.keys().isdisjoint(preempted), "a preempted request is computed"
-        assert decoding <= scheduled.keys() | preempted, "a stream is left out of a step"
+        if not self._was_isolated:
+            streams = {r for r in decoding if not self._is_isolated(r)}
+            assert streams <= scheduled.keys() | preempted, "a stream is left out of a step"
         prompt_tokens = sum(n for request_id, n in scheduled.items() if request_id not in decoding)
-        if decoding & scheduled.keys():
+        if decoding & scheduled.keys() or (decoding - preempted and self._was_isolated):
             assert prompt_tokens <= self.config.prefill_chunk_while_decoding, "the chunk is too big"
         if preempted:
             assert scheduled.keys() <= running, "a request is admitted in a step that preempts"
+
+    def _is_isolated(self, request_id: str) -> bool:
+        request = self.scheduler.running.get(request_id)
+        return request is not None and request.is_isolated

@@ -1,5 +1,6 @@
 """A coordinator and engines as real processes, and a client of theirs in the test's own loop."""
 
+import asyncio
 import random
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cluster.config import ClusterConfig, EngineConfig, FrontendConfig, LaunchConfig, save_config
+from cluster.telemetry.flight_recorder import flight_record_path, read_flight_record
 from cluster.wire.block_hash import hash_blocks
 from cluster.wire.codec import Encoder
 from cluster.wire.endpoints import Endpoints
@@ -23,7 +25,7 @@ from frontend.request import GenerationRequest
 from frontend.request_stream import RequestStream
 from tests.support.engine_process import MAX_MODEL_LEN, VOCAB_SIZE
 from tests.support.simulated_runner import reference_output
-from tests.support.waiting import wait_until_async
+from tests.support.waiting import POLL_SECONDS, wait_until_async
 
 
 @dataclass
@@ -38,9 +40,20 @@ class Engine:
 class SmallCluster:
     """Everything but HTTP and `launch`; the test says what the launcher would say."""
 
-    def __init__(self, run_directory: Path, num_engines: int, step_seconds: float = 0.005) -> None:
+    def __init__(
+        self,
+        run_directory: Path,
+        num_engines: int,
+        step_seconds: float = 0.005,
+        faults: Sequence[str] = (),
+    ) -> None:
         self.config = ClusterConfig(
-            engine=EngineConfig(data_parallel_size=num_engines, block_size=8, max_num_seqs=8),
+            engine=EngineConfig(
+                data_parallel_size=num_engines,
+                block_size=8,
+                max_num_seqs=8,
+                inject_fault=list(faults),
+            ),
             frontend=FrontendConfig(queue_timeout=20.0),
             launch=LaunchConfig(log_level="debug"),
             run_directory=str(run_directory),
@@ -91,6 +104,25 @@ class SmallCluster:
         if tell:
             exited = ProcessExited(Role.ENGINE, rank, engine.incarnation, "SIGKILL", fault=False)
             self.tell(exited)
+
+    def obituary(self, rank: int) -> ProcessExited:
+        """What the launcher says of an engine that has ended by its own fault; waits for that."""
+        engine = self.engines[rank]
+        cause = signal.Signals(-engine.process.wait(10)).name
+        path = flight_record_path(self.config.run_directory, rank, engine.incarnation)
+        flight = read_flight_record(path)
+        return ProcessExited(
+            Role.ENGINE, rank, engine.incarnation, cause, fault=True, flight=flight
+        )
+
+    async def restart_the_dead(self) -> None:
+        """Tell of every engine that ends by its own fault, and start it again, until cancelled."""
+        while True:
+            for rank, engine in list(self.engines.items()):
+                if engine.process.poll() is not None:
+                    self.tell(self.obituary(rank))
+                    self.start_engine(rank, engine.incarnation + 1)
+            await asyncio.sleep(POLL_SECONDS)
 
     def signal_engine(self, rank: int, number: signal.Signals) -> None:
         """SIGSTOP, SIGCONT, SIGTERM."""

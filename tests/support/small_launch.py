@@ -30,6 +30,11 @@ def _room(
     return ProcessSpec(spec.role, spec.index, command, environment, spec.inherits_listener)
 
 
+def _behaviour(given: Sequence[str], index: int) -> str:
+    """Those that join later have nothing to do."""
+    return given[index] if index < len(given) else "idle"
+
+
 def main() -> ExitCode:
     """Launch."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
@@ -46,7 +51,9 @@ def main() -> ExitCode:
         return [
             spec
             if spec.role is Role.COORDINATOR
-            else _room(run_directory, spec, behaviours[spec.role][spec.index], spec.environment)
+            else _room(
+                run_directory, spec, _behaviour(behaviours[spec.role], spec.index), spec.environment
+            )
             for spec in plan_rooms(config, run_directory)
         ]
 

@@ -54,9 +54,10 @@ class SmallRoom:
             return FrontendHello(PROTOCOL_VERSION, index, incarnation, *address)
         is_loading = self._arguments.behaviour.startswith("load-")
         phase = EnginePhase.LOADING if is_loading else EnginePhase.READY
+        running = 0 if self._arguments.behaviour == "idle" else 2
         return LoadReport(
             index, incarnation, self._reports_sent, phase,
-            progress=0.5, running=2, total_blocks=10, used_blocks=5,
+            progress=0.5, running=running, total_blocks=10, used_blocks=5,
         )  # fmt: skip
 
 
@@ -79,6 +80,7 @@ def main() -> int:
     signal.signal(
         signal.SIGTERM, signal.SIG_IGN if arguments.behaviour in ("stubborn", "load-deaf") else stop
     )
+    signal.signal(signal.SIGUSR1, stop)  # retires a frontend alone
     if arguments.role == "frontend":
         os.fstat(arguments.listen_fd)  # raises unless the HTTP socket has come along
     if arguments.behaviour == "fail" or (

@@ -24,6 +24,8 @@ from cluster.launch.contradictions import check_contradictions
         ({"hang_timeout": 0.5}, "--hang-timeout 0.5 must be above --suspect-after 1"),
         ({"publish_interval": 1.5}, "--suspect-after 1 must be above --publish-interval 1.5"),
         ({"api_key": ["good", " "]}, "--api-key must not be empty"),
+        ({"admin_key": [""]}, "--admin-key must not be empty"),
+        ({"inject_fault": ["segfault", "explode:rank=0"]}, "--inject-fault explode:rank=0: 'explode'"),
     ],
 )  # fmt: skip
 def test_a_contradiction_is_refused(values: dict[str, Any], complaint: str) -> None:

@@ -23,6 +23,11 @@ def test_cpu_leaves_gpus_alone() -> None:
     assert resolve(["0"], device="cpu") == ("cpu", "")
 
 
+def test_a_simulated_engine_needs_no_device_however_many_there_are() -> None:
+    assert resolve(["0"], engine="simulated", data_parallel_size=16) == ("cpu", "")
+    assert resolve(["0"], engine="simulated", device="cuda") == ("cpu", "")
+
+
 def test_chosen_devices_mean_gpus() -> None:
     assert resolve(["0", "1", "2"], devices="2, 0", data_parallel_size=2) == ("cuda", "2,0")
 

@@ -42,6 +42,13 @@ def test_a_life_as_long_as_the_window_forgives_everything() -> None:
     assert policy.died(10_000.0 + WINDOW_SECONDS, 0.5) == Restart(0.0, False)
 
 
+def test_who_is_forgiven_starts_from_the_beginning() -> None:
+    policy = RestartPolicy(1, WINDOW_SECONDS)
+    assert crash_loop(policy, 12)[-1].parked
+    policy.forgive()
+    assert [verdict.delay_seconds for verdict in crash_loop(policy, 2)] == [0, 1]
+
+
 def test_rare_deaths_are_always_restarted_at_once() -> None:
     verdicts = crash_loop(RestartPolicy(3, WINDOW_SECONDS), 50, lifetime=25.0)
     assert {verdict.delay_seconds for verdict in verdicts} == {0.0}

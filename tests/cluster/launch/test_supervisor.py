@@ -11,8 +11,8 @@ import zmq
 
 from cluster.launch.control_client import ask
 from cluster.launch.exit_codes import ExitCode
+from cluster.launch.procedures import END_SECONDS
 from cluster.launch.rundir import live_runs
-from cluster.launch.supervisor import END_SECONDS
 from cluster.telemetry.metrics import render_metrics
 from cluster.wire.endpoints import Endpoints
 from cluster.wire.sockets import connect_dealer, new_context

@@ -40,6 +40,7 @@ class Sleepers:
             lambda _: None,
             lambda _: None,
             lambda _: None,
+            lambda _: None,
         )
 
     async def __aenter__(self) -> list[ManagedProcess]:

@@ -94,3 +94,22 @@ def test_a_name_that_would_be_split_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(AssertionError, match="underscores"):
         join_metrics(tmp_path, "engine_1")
+
+
+def test_a_withdrawn_gauge_is_not_shown_until_it_is_set_again(tmp_path: Path) -> None:
+    code = """
+import sys
+from cluster.telemetry.metrics import gauge, join_metrics, render_metrics, withdraw
+join_metrics(sys.argv[1], "launcher")
+up = gauge("engine_up")
+for rank in ("0", "1"):
+    up.labels(rank).set(1)
+withdraw(up.labels("1"))
+if len(sys.argv) > 2:
+    up.labels("1").set(1)
+"""
+    shown = 'quadriga_engine_up{engine="1"}'
+    for arguments, value in (((), None), (("again",), 1.0)):
+        subprocess.run([sys.executable, "-c", code, str(tmp_path), *arguments], check=True)
+        assert sample(tmp_path, shown) == value
+        assert sample(tmp_path, 'quadriga_engine_up{engine="0"}') == 1.0

@@ -37,7 +37,7 @@ add_requests = st.builds(
     request_id=st.text(max_size=20),
     frontend_index=st.integers(0, 255),
     frontend_incarnation=st.integers(1, 2**40),
-    dispatch_seq=st.integers(0, 2**60),
+    dispatch_seq=st.integers(0, 2**53),
     attempt=st.integers(0, 100),
     prompt_token_ids=small_lists,
     output_token_ids=small_lists,

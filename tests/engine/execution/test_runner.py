@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 import torch
 
+from cluster.fault_plan import parse_fault
 from cluster.wire.messages import TokenLogprobs
 from engine.execution.runner import ModelRunner
+from engine.fault_injection import FaultyRunner
 from engine.scheduling.output import SchedulerOutput
 from tests.engine.execution.conftest import TinyModel
 from tests.engine.execution.test_families import logits_of, prompt
@@ -95,3 +97,22 @@ def test_the_model_may_be_asked_for_more_alternatives_than_there_are(runner: Mod
     (result,) = runner.execute(SchedulerOutput([Slot(runner, 0).run(request, 0, 5)]))
     assert result.logprobs is not None
     assert result.logprobs.width == 385
+
+
+def test_prompt_logprobs_that_fail_end_their_request_alone(runner: ModelRunner) -> None:
+    broken = make_request(prompt(8, seed=1), prompt_logprobs="all")
+    healthy = make_request(prompt(9))
+    expected = generate(runner, make_request(healthy.token_ids), 1)
+    runs = [Slot(runner, 0).run(broken, 0, 8), Slot(runner, 1).run(healthy, 0, 9)]
+    failed, served = runner.execute(SchedulerOutput(runs))
+    assert failed.error.startswith("prompt_logprobs failed: ")
+    assert [served.token_id] == expected
+
+
+def test_a_fault_on_purpose_strikes_the_real_model_too(runner: ModelRunner) -> None:
+    faulty = FaultyRunner(runner, [parse_fault("out-of-memory:prompt=7-7-9")])
+    innocent, poison = make_request(prompt(9)), make_request([3, 7, 7, 9, 4])
+    (served,) = faulty.execute(SchedulerOutput([Slot(runner, 0).run(innocent, 0, 9)]))
+    assert [served.token_id] == generate(runner, make_request(innocent.token_ids), 1)
+    with pytest.raises(MemoryError, match="prompt=7-7-9"):
+        faulty.execute(SchedulerOutput([Slot(runner, 1).run(poison, 0, 5)]))

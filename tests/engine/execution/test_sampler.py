@@ -315,3 +315,40 @@ def test_a_request_that_leaves_nothing_to_draw_fails_alone(sampling: dict[str, A
     bad, good = sample(row.expand(2, -1), [make_request([1], **sampling), make_request([1])])
     assert bad.error
     assert good.token_id == int(row.argmax())
+
+
+# ── containment ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "broken", [{"logit_bias": [(1,)]}, {"bad_words": [None]}, {"logprobs": "many"}, {"top_k": "a"}]
+)
+def test_an_exception_in_one_row_costs_the_others_nothing(broken: dict[str, Any]) -> None:
+    rows = torch.stack([row_of_logits(seed) for seed in range(3)])
+    healthy = [make_request([1], temperature=0.9, seed=seed) for seed in range(3)]
+    expected = sample(rows, healthy)
+    culprit = make_request([1], **({"temperature": 0.9} | broken))
+    first, failed, last = sample(rows, [healthy[0], culprit, healthy[2]])
+    assert (first, last) == (expected[0], expected[2])
+    assert failed.token_id is None
+    assert failed.error.startswith("sampling failed: ")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("out of memory"),
+        RuntimeError("CUDA error: an illegal memory access was encountered"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory"),
+    ],
+)
+def test_what_the_device_cannot_do_is_nobodys_own_error(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> torch.Tensor:
+        raise error
+
+    monkeypatch.setattr("engine.execution.sampler.adjust_logits", fail)
+    with pytest.raises(type(error)):
+        draw(row_of_logits())

@@ -80,15 +80,29 @@ def test_no_more_requests_run_than_there_are_sequence_slots() -> None:
     assert list(engine.scheduler.running) == ["request-0", "request-1"]
 
 
-def test_priority_decides_and_then_arrival() -> None:
+def test_priority_decides_and_then_the_age_of_what_has_begun() -> None:
     engine = SimulatedEngine(max_num_seqs=1, scheduling_policy="priority")
     engine.add("b", [2], priority=1)
     engine.add("a", [1], priority=0)
-    engine.add("older", [3], priority=1, age_seconds=5.0)
-    order = []
+    engine.add("moved here", [3], priority=1, age_seconds=5.0, output=[7])
+    assert order_of_service(engine) == ["a", "moved here", "b"]
+
+
+def test_what_waited_long_in_a_frontend_overtakes_nobody_here() -> None:
+    """The order in which frontends send is the order of their tenants' turns."""
+    engine = SimulatedEngine(max_num_seqs=1)
+    engine.add("running", [1])
+    engine.step()
+    engine.add("of a quiet tenant", [2], age_seconds=0.0)
+    engine.add("of a flood", [3], age_seconds=20.0)
+    assert order_of_service(engine) == ["running", "of a quiet tenant", "of a flood"]
+
+
+def order_of_service(engine: SimulatedEngine) -> list[str]:
+    order: list[str] = []
     while engine.core.has_work:
         order += [name for name in plan(engine.step()) if name not in order]
-    assert order == ["a", "older", "b"]
+    return order
 
 
 def test_first_come_first_served_ignores_priority() -> None:
@@ -299,6 +313,14 @@ def test_what_can_never_be_served_is_refused_at_once(
     assert error in refusal.error
     assert not engine.core.has_work
     engine.check()
+
+
+def test_a_request_id_that_the_flight_record_cannot_hold_is_refused() -> None:
+    engine = SimulatedEngine()
+    assert engine.add("é" * 64, [1]) is None
+    refusal = engine.add("é" * 64 + "x", [1])
+    assert refusal is not None
+    assert refusal.error == "request_id has 129 bytes, and at most 128 fit"
 
 
 def test_the_context_caps_what_a_request_may_need() -> None:

@@ -1,0 +1,1 @@
+"""The `cluster` command: look at a running cluster, operate it, drill it."""

@@ -1,0 +1,52 @@
+"""What arguments of the command line may be; each raises ArgumentTypeError, with the limit."""
+
+import argparse
+from pathlib import Path
+
+from loadtests.http_client import HttpClient
+
+
+def url(text: str) -> str:
+    """The address of a server, without a slash at its end."""
+    try:
+        HttpClient(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text.rstrip("/")
+
+
+def output_file(text: str) -> Path:
+    """A file that can be written, or - in its place."""
+    path = Path(text)
+    if path.is_dir() or not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a file in a folder that is there")
+    return path
+
+
+def positive_int(text: str) -> int:
+    """A whole number from 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return int(text)
+
+
+def positive_float(text: str) -> float:
+    """A number above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return number
+
+
+def share(text: str) -> float:
+    """A number from 0 to 1."""
+    try:
+        part = float(text)
+    except ValueError:
+        part = -1.0
+    if not 0 <= part <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
+    return part

@@ -1,0 +1,1 @@
+"""Failover drills: break a cluster on purpose, under load, and check that nobody noticed."""

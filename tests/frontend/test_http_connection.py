@@ -1,0 +1,55 @@
+"""Connections that clients close: the server lets go of them at once."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+from hypercorn.config import Config
+from starlette.types import Receive, Scope, Send
+
+from frontend.http_server import HttpServer
+from tests.support.waiting import wait_until_async
+
+REQUEST = b"GET /quick HTTP/1.1\r\nHost: test\r\n\r\n"
+
+
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "lifespan":
+        for event in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{event}.complete"})
+        return
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[tuple[HttpServer, int]]:
+    """A server whose keep-alive timeout no test lives to see, and its port."""
+    settings = Config()
+    settings.keep_alive_timeout = 1000
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    server = HttpServer(application, settings, listener.detach())
+    await server.start()
+    yield server, port
+    await server.close(last_bytes_seconds=1)
+
+
+@pytest.mark.parametrize("request_bytes", [b"", REQUEST, REQUEST[:10]])
+@pytest.mark.parametrize("is_reset", [True, False])
+async def test_a_connection_ends_when_its_client_closes_it(
+    served: tuple[HttpServer, int], request_bytes: bytes, is_reset: bool
+) -> None:
+    server, port = served
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request_bytes)
+    if request_bytes == REQUEST:
+        await reader.readuntil(b"ok")
+    await wait_until_async(lambda: len(server._connections) == 1)
+    if is_reset:
+        writer.transport.abort()
+    else:
+        writer.close()
+    await wait_until_async(lambda: not server._connections, 5)

@@ -1,0 +1,37 @@
+import pytest
+
+from loadtests.drills.history import Arrival, Exchange, History, Mark
+from loadtests.drills.recomputation import gaps_beyond_recomputation
+
+
+def moved(prompt_tokens: int, *arrivals: tuple[float, int]) -> Exchange:
+    """A streamed request of one choice that went on in another engine."""
+    return Exchange(
+        "greedy", "/v1/completions", {}, 0.0, prompt_tokens=prompt_tokens, migrations=1,
+        arrivals=[Arrival(at, 0, number) for at, number in arrivals],
+    )  # fmt: skip
+
+
+def test_what_moved_at_one_kill_is_computed_again_by_the_survivors_together() -> None:
+    history = History(marks=[Mark(2.0, "kill engine 0")])
+    history.exchanges = [
+        moved(190, (1.0, 5), (2.0, 5), (6.0, 1)),
+        moved(95, (1.9, 5), (4.9, 1)),
+    ]
+    # 200 and 100 tokens of context, at 100 a second on each of two engines
+    assert gaps_beyond_recomputation(history, 2, 100.0) == pytest.approx([4 - 1.5, 3 - 1.5])
+
+
+def test_each_kill_counts_for_its_own_victims() -> None:
+    history = History(marks=[Mark(2.0, "kill engine 0"), Mark(20.0, "kill engine 1")])
+    history.exchanges = [
+        moved(100, (2.0, 0), (3.5, 1), (4.0, 1)),
+        moved(300, (19.5, 0), (24.0, 1), (24.1, 1)),
+    ]
+    assert gaps_beyond_recomputation(history, 1, 100.0) == pytest.approx([0.5, 1.5])
+
+
+def test_a_stutter_at_no_kill_and_other_faults_do_not_count() -> None:
+    history = History(marks=[Mark(2.0, "freeze engine 0")])
+    history.exchanges = [moved(10, (2.0, 1), (5.0, 1))]
+    assert gaps_beyond_recomputation(history, 1, 100.0) == []
