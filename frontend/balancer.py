@@ -21,7 +21,7 @@ EQUAL_SPEED_RATIO = 1.7
 difference is noise, and balancing by noise keeps them unequally busy."""
 SLOWED_DOWN_RATIO = 2.0
 """A momentary slowness counts from here on; less than that is a neighbour's passing work."""
-FORGIVEN_SECONDS = 5.0
+FORGIVEN_SECONDS = 1.0
 """An idle engine's slowness counts half after so long: only new work can show that it is over."""
 REFERENCE_REQUESTS = 8
 """The decode step by which engines are compared."""
