@@ -1,7 +1,11 @@
 """The fit of a decode step's time: a constant, a part for each request, a part for each KV token."""
 
-RIDGE = 1e-3
-"""Added to the diagonal, relative to it: steps that are all alike still give one finite answer."""
+RIDGES = (1e-6, 1e-3, 1e-3)
+"""Added to the diagonal, relative to it: steps that are all alike still give one finite answer.
+
+Least for the constant, which so explains what is not told apart. Were half of a step of one request held
+to be the request's own, an engine that has run no more would seem slow, and would never be given more.
+"""
 
 
 class DecodeFit:
@@ -52,7 +56,7 @@ class DecodeFit:
     def _solve_for(self, terms: list[int]) -> list[float]:
         """Gaussian elimination over these terms; a ridge keeps every pivot positive."""
         rows = [
-            [self._products[i][j] * (1.0 + RIDGE * (i == j)) for j in terms] + [self._times[i]]
+            [self._products[i][j] * (1.0 + RIDGES[i] * (i == j)) for j in terms] + [self._times[i]]
             for i in terms
         ]
         size = len(terms)

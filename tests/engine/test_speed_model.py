@@ -116,6 +116,16 @@ def test_a_small_batch_does_not_make_requests_look_dear() -> None:
     )
 
 
+def test_an_engine_that_has_run_one_request_only_does_not_seem_slow() -> None:
+    model = SpeedModel()
+    for step in range(200):
+        shape = StepShape(0, 1, 100 + step)
+        model.observe(shape, true_seconds(shape))
+    speeds = model.speeds
+    eight = speeds.decode_seconds_per_step + 8 * speeds.decode_seconds_per_request
+    assert eight < 1.2 * true_seconds(StepShape(0, 8, 800))
+
+
 def test_steps_of_one_shape_give_a_usable_fit() -> None:
     model = SpeedModel()
     for _ in range(20):
