@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from loadtests.arguments import output_file, positive_float, url
+from loadtests.arguments import output_file, positive_float, positive_int, url
 from loadtests.drills.catalog import all_drills
 from loadtests.drills.drill import Drill
 from loadtests.drills.page import drill_page
@@ -37,6 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--minutes", type=positive_float, metavar="N", help="how long `soak` lasts")
     parser.add_argument("--kills", type=positive_float, metavar="N",
                         help="how often `soak` and `kill-engine` kill")  # fmt: skip
+    parser.add_argument("--engines", type=positive_int, metavar="N",
+                        help="how many engines `soak` and `kill-engine` have")  # fmt: skip
     parser.add_argument("--json", type=output_file, metavar="FILE",
                         help="write verdicts with everything that was seen")  # fmt: skip
     parser.add_argument("--html", type=output_file, metavar="FILE",
@@ -95,7 +97,7 @@ def main(arguments: list[str] | None = None) -> int:
 async def _run_all(
     drills: Sequence[Drill], parsed: argparse.Namespace, verdicts: list[Verdict]
 ) -> None:
-    options = {name: getattr(parsed, name) for name in ("minutes", "kills")}
+    options = {name: getattr(parsed, name) for name in ("minutes", "kills", "engines")}
     for drill in drills:
         print(f"{drill.name}: {drill.promise}", flush=True)
         stage = Stage(

@@ -25,15 +25,16 @@ IDLE_CONNECTIONS, ACTIVE_STREAMS = 1000, 200
 async def kill_engine(stage: Stage) -> None:
     """Engines in turn, at moments of all kinds, each once the other is back."""
     kills = int(stage.options.get("kills", stage.scaled(100, 5)))
-    cluster = await stage.launch(MANY_RESTARTS)
+    engines = int(stage.options.get("engines", 2))
+    cluster = await stage.launch(MANY_RESTARTS, engines=engines)
     source = random.Random(kills)
     back_seconds = []
     async with stage.load(concurrency=16) as load:
         for number in range(kills):
             await load.until_tokens(source.randrange(60, 600))
-            back_seconds.append(await kill_and_wait(stage, f"engine {number % 2}"))
+            back_seconds.append(await kill_and_wait(stage, f"engine {number % engines}"))
     stage.figure("kills", kills)
-    await show_gaps_at_kills(stage, num_engines=2)
+    await show_gaps_at_kills(stage, engines)
     stage.figure("engine serves again, median", percentile(back_seconds, 0.5), "s")
     stage.figure("engine serves again, longest", max(back_seconds), "s")
     stage.figure("computed again", await recomputed_percent(cluster), "%")

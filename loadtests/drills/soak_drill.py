@@ -30,7 +30,8 @@ LEAST_REQUESTS = 100
 
 async def soak(stage: Stage) -> None:
     """For so many minutes, or until so many engines have been killed."""
-    cluster = await stage.launch(MANY_RESTARTS, engines=ENGINES)
+    engines = int(stage.options.get("engines", ENGINES))
+    cluster = await stage.launch(MANY_RESTARTS, engines=engines)
     source = random.Random(7)
     memory = MemorySlopes(cluster)
     kills = int(stage.options.get("kills", 0))
@@ -45,18 +46,18 @@ async def soak(stage: Stage) -> None:
                 await load.until_tokens(source.randrange(20, 300))
             else:
                 await wait(source.uniform(*FAULT_SECONDS) * min(1.0, max(0.2, minutes / 10)))
-            await _strike(stage, fault, source.randrange(ENGINES))
+            await _strike(stage, fault, source.randrange(engines))
             done[fault] = done.get(fault, 0) + 1
         await wait(5)
         await memory.measure()
     for fault, number in done.items():
         stage.figure(fault, number)
     if kills:
-        await show_gaps_at_kills(stage, ENGINES)
+        await show_gaps_at_kills(stage, engines)
     else:
         show_gaps(stage, limit_seconds=10.0)
     stage.figure("computed again", await recomputed_percent(cluster), "%")
-    _check_balance(stage)
+    _check_balance(stage, engines)
     _check_memory(stage, memory)
     frontends_died = "kill frontend" in done
     await stage.settle(
@@ -92,14 +93,14 @@ def _is_broken(exchange: Exchange) -> bool:
     return exchange.failure == "broken"
 
 
-def _check_balance(stage: Stage) -> None:
+def _check_balance(stage: Stage, num_engines: int) -> None:
     """Engines are killed evenly, so they should have ended about as many requests each."""
-    shares = [0] * ENGINES
+    shares = [0] * num_engines
     for exchange in stage.history.exchanges:
         for rank in exchange.engines:
             if rank is not None:
                 shares[rank] += 1
-    mean = sum(shares) / ENGINES
+    mean = sum(shares) / num_engines
     ratio = max(shares) / max(1.0, mean)
     stage.figure("requests ended on each engine", ", ".join(map(str, shares)))
     if mean >= LEAST_REQUESTS:

@@ -43,7 +43,7 @@ class Stage:
         self.scale = scale
         self.uses_model = uses_model
         self.options = options or {}
-        """Settings of single drills, from the command line: `minutes`, `kills`."""
+        """Settings of single drills, from the command line: `minutes`, `kills`, `engines`."""
         self.history = History()
         self.checks: list[Check] = []
         self.figures: list[Figure] = []
