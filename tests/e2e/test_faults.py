@@ -177,7 +177,7 @@ async def test_when_the_launcher_is_killed_nobody_is_left(launch: Launch, tiny_m
 async def test_sigterm_lets_streams_finish_and_refuses_new_ones(
     launch: Launch, tiny_model: Path
 ) -> None:
-    cluster = launch(f"--model={tiny_model}", "--dp=2", "--frontends=2")
+    cluster = launch(f"--model={tiny_model}", "--dp=2", "--frontends=2", f"--inject-fault={PACE}")
     url = cluster.url
     refused: list[int] = []
 
@@ -192,7 +192,7 @@ async def test_sigterm_lets_streams_finish_and_refuses_new_ones(
 
         wait_until(is_refused, 5)
 
-    answers = await run_with_fault(cluster, stop_and_knock, max_tokens=3500)
+    answers = await run_with_fault(cluster, stop_and_knock)
     assert [answer.error or "cut" for answer in answers if not answer.is_whole] == []
     assert refused[-1] == 503
     assert cluster.process.wait(20) == 0
