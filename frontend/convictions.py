@@ -9,11 +9,10 @@ import msgspec
 
 from cluster.wire.messages import Conviction
 from frontend.request import GenerationRequest
+from frontend.suspicion import EngineKey
 
 MAX_CONVICTIONS = 1000
 FINGERPRINT_BYTES = 16
-
-EngineKey = tuple[int, int]
 
 
 class _Known(NamedTuple):

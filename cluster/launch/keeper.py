@@ -181,8 +181,7 @@ class ProcessKeeper:
             if process.is_alive:
                 self.end(process)
             else:
-                process.is_stopping = True
-                process.cancel_restart()
+                process.let_end()
                 process.return_code = None  # how it ended earlier says nothing of this ending
 
     def end(self, process: ManagedProcess, planned_cause: str = "") -> None:
@@ -190,9 +189,8 @@ class ProcessKeeper:
 
         If it ends in good order, `planned_cause` is what is said of it.
         """
-        process.is_stopping = True
+        process.let_end()
         process.planned_cause = planned_cause
-        process.cancel_restart()
         if process.child is not None:
             is_loading = process.spec.role is Role.ENGINE and not process.is_loaded
             (process.child.kill if is_loading else process.child.terminate)()
@@ -200,9 +198,8 @@ class ProcessKeeper:
     def retire(self, process: ManagedProcess, planned_cause: str) -> None:
         """Let one frontend end by itself once its connections are served, the others going on."""
         assert process.spec.role is Role.FRONTEND, process.name
-        process.is_stopping = True
+        process.let_end()
         process.planned_cause = planned_cause
-        process.cancel_restart()
         if process.child is not None:
             (process.child.retire if process.is_loaded else process.child.kill)()
 
@@ -213,8 +210,7 @@ class ProcessKeeper:
 
     def kill_one(self, process: ManagedProcess) -> None:
         """End one process, for good until it is started anew."""
-        process.is_stopping = True
-        process.cancel_restart()
+        process.let_end()
         if process.child is not None:
             process.child.kill()
 

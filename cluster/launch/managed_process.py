@@ -99,6 +99,11 @@ class ManagedProcess:
         self.is_stopping = self.is_draining = self.parked = False
         self.policy.forgive()
 
+    def let_end(self) -> None:
+        """Its end is wanted, and nothing is to follow it."""
+        self.is_stopping = True
+        self.cancel_restart()
+
     def cancel_restart(self) -> None:
         """Let no further incarnation start."""
         if self.restart is not None:

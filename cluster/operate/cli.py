@@ -9,8 +9,7 @@ from cluster.launch.exit_codes import ExitCode
 from cluster.operate.looking import show_status
 from cluster.operate.operations import add_operations, drain, restart, scale
 from cluster.operate.stopping import stop
-from loadtests.drills.cli import add_arguments as add_drill_arguments
-from loadtests.drills.cli import main as run_drills
+from loadtests.drills.arguments import add_arguments as add_drill_arguments
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -47,6 +46,8 @@ _COMMANDS = {
 def operate(arguments: Sequence[str]) -> int:
     """Run one command; its exit code. Raises ControlError if it fails."""
     if arguments and arguments[0] == "drill":
+        from loadtests.drills.cli import main as run_drills  # all drills, which others do not need
+
         return run_drills(list(arguments[1:]))
     given = build_parser().parse_args(arguments)
     _COMMANDS[given.command](given)

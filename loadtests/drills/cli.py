@@ -6,11 +6,10 @@ import contextlib
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
-from loadtests.arguments import output_file, positive_float, positive_int, url
+from loadtests.drills.arguments import add_arguments
 from loadtests.drills.catalog import all_drills
 from loadtests.drills.drill import Drill
 from loadtests.drills.page import drill_page
@@ -23,34 +22,6 @@ EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 QUICK_SCALE = 0.1
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
-    parser.add_argument("names", nargs="*", metavar="NAME", help="a drill; --list shows all")
-    parser.add_argument("--all", action="store_true", help="every drill, one after the other")
-    parser.add_argument("--list", action="store_true", help="show the drills, and do nothing")
-    parser.add_argument("--quick", action="store_true",
-                        help="fewer faults and shorter loads: a tenth, about")  # fmt: skip
-    parser.add_argument("--model", action="store_true",
-                        help="the embedded model in place of simulated engines")  # fmt: skip
-    parser.add_argument("--minutes", type=positive_float, metavar="N", help="how long `soak` lasts")
-    parser.add_argument("--kills", type=positive_float, metavar="N",
-                        help="how often `soak` and `kill-engine` kill")  # fmt: skip
-    parser.add_argument("--engines", type=positive_int, metavar="N",
-                        help="how many engines `soak` and `kill-engine` have")  # fmt: skip
-    parser.add_argument("--json", type=output_file, metavar="FILE",
-                        help="write verdicts with everything that was seen")  # fmt: skip
-    parser.add_argument("--html", type=output_file, metavar="FILE",
-                        help="write a page with timelines")  # fmt: skip
-    parser.add_argument("--markdown", type=output_file, metavar="FILE",
-                        help="write the table of figures")  # fmt: skip
-    parser.add_argument("--against", type=url, metavar="URL",
-                        help="a running cluster, which serves others: harmless drills only")  # fmt: skip
-    parser.add_argument("--i-mean-it", action="store_true", help="needed for --against")
-    parser.add_argument("--cluster", default="t", metavar="ID",
-                        help="name of the clusters that are started")  # fmt: skip
-    parser.add_argument("--keep-logs", type=Path, metavar="DIR", help="keep the clusters' logs")
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -9,6 +9,7 @@ from hypercorn.config import Config
 from starlette.types import Receive, Scope, Send
 
 from frontend.http_server import HttpServer
+from tests.support.lifespan import answer_lifespan
 from tests.support.waiting import wait_until_async
 
 REQUEST = b"GET /quick HTTP/1.1\r\nHost: test\r\n\r\n"
@@ -16,9 +17,7 @@ REQUEST = b"GET /quick HTTP/1.1\r\nHost: test\r\n\r\n"
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "lifespan":
-        for event in ("startup", "shutdown"):
-            await receive()
-            await send({"type": f"lifespan.{event}.complete"})
+        await answer_lifespan(receive, send)
         return
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"ok"})

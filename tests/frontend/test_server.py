@@ -20,14 +20,13 @@ from frontend.client import DPLBClient
 from frontend.metrics import FrontendMetrics
 from frontend.request import GenerationRequest
 from frontend.server import LAST_BYTES_SECONDS, FrontendServer
+from tests.support.lifespan import answer_lifespan
 from tests.support.waiting import wait_until_async
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "lifespan":
-        for event in ("startup", "shutdown"):
-            await receive()
-            await send({"type": f"lifespan.{event}.complete"})
+        await answer_lifespan(receive, send)
         return
     await send({"type": "http.response.start", "status": 200, "headers": []})
     while scope["path"] == "/endless":

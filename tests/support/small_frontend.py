@@ -20,6 +20,7 @@ from frontend.balancer import Balancer
 from frontend.client import DPLBClient
 from frontend.metrics import FrontendMetrics
 from frontend.server import FrontendServer
+from tests.support.lifespan import answer_lifespan
 
 STREAMED_LINES = 20
 STREAM_STEP_SECONDS = 0.05
@@ -28,9 +29,7 @@ STREAM_STEP_SECONDS = 0.05
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer with the process id, or slowly."""
     if scope["type"] == "lifespan":
-        for event in ("startup", "shutdown"):
-            await receive()
-            await send({"type": f"lifespan.{event}.complete"})
+        await answer_lifespan(receive, send)
         return
     await send({"type": "http.response.start", "status": 200, "headers": []})
     if scope["path"] == "/stream":
