@@ -90,7 +90,7 @@ class EngineConfig(Section, frozen=True, kw_only=True):
     ] = 512
     prefill_chunk_while_decoding: Annotated[
         int,
-        Meta(description="Prompt tokens a step may compute while other requests are decoding.",
+        Meta(description="Tokens of new prompts a step may compute while others are decoding.",
              ge=1),
     ] = 128  # fmt: skip
     enable_prefix_caching: Annotated[

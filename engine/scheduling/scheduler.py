@@ -34,7 +34,7 @@ class Scheduler:
 
     There is no prefill and no decode phase: each request's computed tokens chase its tokens. First
     come the requests whose streams have begun, one token each; then the prompt that is partly
-    computed; then those that wait. While anybody decodes, all prompts together get a small chunk.
+    computed; then those that wait. While anybody decodes, all new prompts together get a small chunk.
 
     An admitted request gets the blocks for all tokens it has, so that a half computed prompt never
     fights for memory: only decodes run out of blocks, and then the youngest request is preempted.
@@ -138,7 +138,7 @@ class Scheduler:
         """Plan a step of the requests that are not isolated."""
         self._schedule_decodes(plan)
         if len(plan):
-            plan.limit_tokens(self._config.prefill_chunk_while_decoding)
+            plan.limit_new_prompts(self._config.prefill_chunk_while_decoding)
         self._schedule_prompts(plan)
         self._admit(plan, now)
 
@@ -150,7 +150,7 @@ class Scheduler:
         elif request.is_decoding and not self._make_room(request, plan):
             return
         if any(r.is_decoding for r in self.running.values()):
-            plan.limit_tokens(self._config.prefill_chunk_while_decoding)
+            plan.limit_new_prompts(self._config.prefill_chunk_while_decoding)
         plan.schedule(request, self.kv_cache.block_table(request))
 
     def _schedule_decodes(self, plan: StepPlan) -> None:
@@ -180,9 +180,11 @@ class Scheduler:
         self.waiting.push(request)
 
     def _schedule_prompts(self, plan: StepPlan) -> None:
-        """Go on with the prompt that is partly computed: one at most, as `_admit` sees to."""
+        """Go on with what is partly computed: one new prompt at most, as `_admit` sees to."""
         for request in self.running.values():
-            if not request.is_decoding and not request.is_isolated and plan.tokens_left:
+            if request.is_decoding or request.is_isolated:
+                continue
+            if plan.tokens_left_for(request):
                 plan.schedule(request, self.kv_cache.block_table(request))
 
     def _admit(self, plan: StepPlan, now: float) -> None:
@@ -191,9 +193,11 @@ class Scheduler:
         Only from tokens that all running requests left over. So no stream is left out of a step, and
         prompts are computed one by one. An isolated one is started by its own step, and waited for.
         """
-        while self.waiting and plan.tokens_left and not plan.preempted:
+        while self.waiting and not plan.preempted:
             request = self.waiting.first()
-            if request.is_isolated or not self._start_first_waiting(now):
+            if request.is_isolated or not plan.tokens_left_for(request):
+                break
+            if not self._start_first_waiting(now):
                 break
             plan.schedule(request, self.kv_cache.block_table(request))
 

@@ -8,22 +8,34 @@ class StepPlan:
     """Collects a step's requests under its token budget, and can take one back."""
 
     def __init__(self, max_num_batched_tokens: int) -> None:
-        self.tokens_left = max_num_batched_tokens
+        self._tokens_left = max_num_batched_tokens
+        self._new_prompt_tokens_left = max_num_batched_tokens
         self.preempted: list[Request] = []
         self._scheduled: dict[str, ScheduledRequest] = {}
 
     def __len__(self) -> int:
         return len(self._scheduled)
 
-    def limit_tokens(self, num_tokens: int) -> None:
-        """From here on the step takes `num_tokens` more at most."""
-        self.tokens_left = min(self.tokens_left, num_tokens)
+    def limit_new_prompts(self, num_tokens: int) -> None:
+        """From here on new prompts are added only until the step takes `num_tokens` more.
+
+        Not meant is the context of a stream that has begun, and then moved or was preempted: its
+        client waits for all of it to be computed, far longer than a long step keeps the others.
+        """
+        self._new_prompt_tokens_left = num_tokens
+
+    def tokens_left_for(self, request: Request) -> int:
+        """How many tokens of the request the step could take."""
+        if request.num_output_tokens:
+            return self._tokens_left
+        return max(0, min(self._tokens_left, self._new_prompt_tokens_left))
 
     def schedule(self, request: Request, block_table: list[int]) -> None:
         """Compute as many of the request's tokens as the budget allows, one at least."""
-        num_tokens = min(request.num_tokens_to_compute, self.tokens_left)
+        num_tokens = min(request.num_tokens_to_compute, self.tokens_left_for(request))
         assert num_tokens > 0, f"{request.request_id} is scheduled without a token"
-        self.tokens_left -= num_tokens
+        self._tokens_left -= num_tokens
+        self._new_prompt_tokens_left -= num_tokens
         self._scheduled[request.request_id] = ScheduledRequest(
             request, request.num_computed_tokens, num_tokens, block_table
         )
@@ -33,7 +45,8 @@ class StepPlan:
         self.preempted.append(request)
         scheduled = self._scheduled.pop(request.request_id, None)
         if scheduled is not None:
-            self.tokens_left += scheduled.num_tokens
+            self._tokens_left += scheduled.num_tokens
+            self._new_prompt_tokens_left += scheduled.num_tokens
 
     def output(self) -> SchedulerOutput:
         """The finished plan, in the order of scheduling."""

@@ -160,9 +160,10 @@ class SimulatedEngine:
         if not self._was_isolated:
             streams = {r for r in decoding if not self._is_isolated(r)}
             assert streams <= scheduled.keys() | preempted, "a stream is left out of a step"
-        prompt_tokens = sum(n for request_id, n in scheduled.items() if request_id not in decoding)
+        new = [s for s in work.scheduled if not s.request.num_output_tokens]
         if decoding & scheduled.keys() or (decoding - preempted and self._was_isolated):
-            assert prompt_tokens <= self.config.prefill_chunk_while_decoding, "the chunk is too big"
+            chunk = self.config.prefill_chunk_while_decoding
+            assert sum(scheduled.num_tokens for scheduled in new) <= chunk, "the chunk is too big"
         if preempted:
             assert scheduled.keys() <= running, "a request is admitted in a step that preempts"
 

@@ -15,6 +15,14 @@ def plan(work: SchedulerOutput) -> dict[str, int]:
     return {scheduled.request.request_id: scheduled.num_tokens for scheduled in work.scheduled}
 
 
+def first_tokens(prompt: list[int], number: int) -> list[int]:
+    """The output with which a request moves that has got so many tokens."""
+    undisturbed = SimulatedEngine()
+    undisturbed.add("request", prompt, max_tokens=number)
+    undisturbed.run()
+    return undisturbed.answers["request"].token_ids
+
+
 # ── budgets and order ────────────────────────────────────────────────────────────────────────
 
 
@@ -49,6 +57,17 @@ def test_the_chunk_beside_decodes_is_shared_by_all_prompts() -> None:
     engine.add("a", [1] * 6)
     engine.add("b", [2] * 6)
     assert plan(engine.step()) == {"stream": 1, "a": 6, "b": 2}
+
+
+def test_the_context_of_a_moved_stream_is_not_cut_to_the_chunk() -> None:
+    engine = SimulatedEngine(max_num_batched_tokens=64, prefill_chunk_while_decoding=8)
+    engine.add("stream", [1, 2, 3], max_tokens=10)
+    engine.step()
+    engine.add("new", [1] * 20, age_seconds=9.0)
+    assert plan(engine.step()) == {"stream": 1, "new": 8}
+    engine.add("moved", prompt := [2] * 29, first_tokens(prompt, 1), max_tokens=10)
+    assert plan(engine.step()) == {"stream": 1, "new": 8, "moved": 30}
+    assert plan(engine.step()) == {"stream": 1, "moved": 1, "new": 4}
 
 
 def test_decodes_come_first_in_the_batch() -> None:
