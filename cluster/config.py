@@ -153,9 +153,10 @@ class FrontendConfig(Section, frozen=True, kw_only=True):
              "several times. Default: none, and it is closed."),
     ] = []  # fmt: skip
     routing: Annotated[
-        Literal["marginal-cost", "least-inflight", "round-robin", "random"],
-        Meta(description="How a replica is chosen for a request."),
-    ] = "marginal-cost"
+        Literal["marginal-cost", "vllm", "vllm-classic", "power-of-two", "least-inflight",
+                "round-robin", "random"],
+        Meta(description="How a replica is chosen for a request (docs/balancing.md)."),
+    ] = "marginal-cost"  # fmt: skip
     max_migrations: Annotated[
         int,
         Meta(description="How often a request may move on after its engine failed in a step that "

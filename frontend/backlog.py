@@ -4,7 +4,8 @@ from math import exp
 from typing import NamedTuple
 
 from cluster.wire.messages import LoadReport
-from frontend.balancer import RoutingView, Speeds
+from frontend.routing.speeds import Speeds
+from frontend.routing.view import RoutingView
 
 MEMORY_SECONDS = 10.0
 """A measured drain counts a third after so long."""

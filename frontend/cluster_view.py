@@ -10,8 +10,8 @@ from cluster.wire.messages import (
     EngineState,
     LoadReport,
 )
-from frontend.balancer import RoutingView
 from frontend.engine_book import EngineBook
+from frontend.routing.view import RoutingView
 
 STALE_VIEW_SECONDS = 1.0
 """Without a view for so long, the coordinator is taken to be away."""

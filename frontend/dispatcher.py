@@ -11,6 +11,7 @@ from frontend.cluster_view import LiveView
 from frontend.engine_book import EngineBook
 from frontend.in_flight import InFlight
 from frontend.metrics import FrontendMetrics
+from frontend.routing.view import RoutedRequest
 from frontend.suspicion import Suspicions
 
 Send = Callable[[EngineBook, Message], bool]
@@ -62,8 +63,8 @@ class Dispatcher:
             and (book := self._view.books[load.rank]).has_room(view.num_frontends, now)
             and in_flight.may_go_to(book)
         ]
-        num_tokens = in_flight.num_context_tokens
-        while choice := self._balancer.choose(view._replace(loads=loads), num_tokens):
+        request = RoutedRequest(in_flight.num_context_tokens)
+        while choice := self._balancer.choose(view._replace(loads=loads), request):
             book = self._view.books[choice.rank]
             if self._send_add(in_flight, book, now):
                 self._metrics.routed(choice.rank, self._balancer.policy_name, choice.cost_seconds)

@@ -82,6 +82,10 @@ class EngineLoad(NamedTuple):
     withdrawn: Charge
     """Own requests that the report still counts, though they were aborted since."""
     capacity_tokens: int
+    in_flight: int = 0
+    """Own requests that it has now, whatever the report counts."""
+    known_seconds: float = float("inf")
+    """For how long this incarnation has served here."""
 
 
 class EngineBook:

@@ -20,5 +20,7 @@ class GenerationRequest:
     pinned_rank: int | None = None
     """Serve it on this engine and no other."""
     traceparent: str = ""
+    session: str = ""
+    """Requests of one session are likely to have a prefix in common."""
     tenant: str = ""
     """Who asks, as far as keys tell; tenants share the queue fairly."""

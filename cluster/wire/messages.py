@@ -83,7 +83,7 @@ class AbortRequests(Message, frozen=True, tag=0x02):
 class Utility(Message, frozen=True, tag=0x03):
     """Call a method of the engine by name; it answers with a `UtilityResult`.
 
-    Methods: `ping`, `reset_prefix_cache`, `check_invariants`.
+    Methods: `ping`, `reset_prefix_cache`, `check_invariants`, `publish_blocks`.
     """
 
     frontend_index: Place
@@ -182,6 +182,8 @@ class LoadReport(Message, frozen=True, tag=0x12):
     """Recent step time over the fit: a throttled device or a noisy neighbour shows here."""
     acknowledged: list[tuple[Place, Count, Count]] = []
     """(frontend index, its incarnation, highest dispatch_seq that these numbers include)."""
+    events_seq: Count = 0
+    """Number of the newest `BlockEvents`: who has not got that one has missed something."""
 
 
 class EngineCoreOutputs(Message, frozen=True, tag=0x13):

@@ -23,6 +23,8 @@ THINKING_PARTS = (
     "coordinator.cluster_state",
     "cluster.launch.restart_policy",
     "frontend.balancer",
+    "frontend.routing",
+    "frontend.engine_book",
 )
 
 

@@ -4,8 +4,9 @@ from collections import Counter
 import pytest
 
 from cluster.wire.messages import EnginePhase, LoadReport
-from frontend.balancer import Balancer, RoutingView
+from frontend.balancer import Balancer
 from frontend.engine_book import Charge, EngineLoad
+from frontend.routing.view import RoutedRequest, RoutingView
 
 NOTHING = Charge()
 
@@ -20,12 +21,12 @@ def balancer(policy: str = "marginal-cost", seed: int = 0) -> Balancer:
 
 
 def chosen(view: RoutingView, prompt_tokens: int = 100) -> set[int]:
-    choices = (balancer(seed=seed).choose(view, prompt_tokens) for seed in range(50))
+    choices = (balancer(seed=seed).choose(view, RoutedRequest(prompt_tokens)) for seed in range(50))
     return {choice.rank for choice in choices if choice is not None}
 
 
 def test_without_engines_there_is_no_choice() -> None:
-    assert balancer().choose(RoutingView([], 1), 10) is None
+    assert balancer().choose(RoutingView([], 1), RoutedRequest(10)) is None
 
 
 def test_equal_engines_share_by_chance() -> None:
@@ -65,7 +66,7 @@ def test_a_cost_below_nothing_is_still_the_least() -> None:
         engine(rank, decode_seconds_per_step=0.1, prefill_tokens_per_second=1000) for rank in (1, 2)
     ]
     view = RoutingView([quick, *others], 1)
-    choice = balancer().choose(view, 1)
+    choice = balancer().choose(view, RoutedRequest(1))
     assert choice is not None
     assert choice.cost_seconds < 0
     assert chosen(view, prompt_tokens=1) == {0}
@@ -107,7 +108,7 @@ def test_the_first_burst_spreads_evenly() -> None:
     burst, counts = balancer(), Counter[int]()
     for _ in range(40):
         view = RoutingView([engine(rank, sent=sent[rank]) for rank in range(4)], num_frontends=2)
-        choice = burst.choose(view, 50)
+        choice = burst.choose(view, RoutedRequest(50))
         assert choice is not None
         counts[choice.rank] += 1
         sent[choice.rank] = sent[choice.rank].plus(Charge(1, 50, 50))
@@ -118,7 +119,11 @@ def test_the_first_burst_spreads_evenly() -> None:
 def test_every_policy_uses_every_engine(policy: str) -> None:
     one = balancer(policy)
     view = RoutingView([engine(0), engine(1), engine(2)], 1)
-    ranks = {choice.rank for _ in range(100) if (choice := one.choose(view, 10)) is not None}
+    ranks = {
+        choice.rank
+        for _ in range(100)
+        if (choice := one.choose(view, RoutedRequest(10))) is not None
+    }
     assert ranks == {0, 1, 2}
 
 
@@ -126,7 +131,7 @@ def test_round_robin_goes_on_when_an_engine_is_away() -> None:
     one = balancer("round-robin")
     ranks = []
     for loads in ([engine(0), engine(1), engine(2)], [engine(0), engine(2)]) * 3:
-        choice = one.choose(RoutingView(loads, 1), 10)
+        choice = one.choose(RoutingView(loads, 1), RoutedRequest(10))
         assert choice is not None
         ranks.append(choice.rank)
     assert set(ranks) <= {0, 1, 2}
@@ -136,6 +141,6 @@ def test_round_robin_goes_on_when_an_engine_is_away() -> None:
 def test_least_inflight_counts_reported_and_sent() -> None:
     one = balancer("least-inflight")
     view = RoutingView([engine(0, running=1), engine(1, sent=Charge(3, 3, 3))], 1)
-    choice = one.choose(view, 10)
+    choice = one.choose(view, RoutedRequest(10))
     assert choice is not None
     assert choice.rank == 0
