@@ -60,7 +60,9 @@ class Dispatcher:
             load
             for load in view.loads
             if load.rank not in taken
-            and (book := self._view.books[load.rank]).has_room(view.num_frontends, now)
+            and (book := self._view.books[load.rank]).has_room(
+                view.num_frontends, now, has_begun=in_flight.num_output_tokens > 0
+            )
             and in_flight.may_go_to(book)
         ]
         request = RoutedRequest(in_flight.num_context_tokens)

@@ -180,8 +180,12 @@ class EngineBook:
                 self._sent.forget_until(acknowledged)
                 self._withdrawn.forget_until(acknowledged)
 
-    def has_room(self, num_frontends: int, now: float) -> bool:
-        """Whether it would soon run one more request, besides those that others may be sending."""
+    def has_room(self, num_frontends: int, now: float, has_begun: bool = False) -> bool:
+        """Whether it would soon run one more request, besides those that others may be sending.
+
+        One that has begun elsewhere needs no more than a place: it is not to wait here for the lead
+        to be computed, and the engine takes it before what is new.
+        """
         most = self.hello.max_num_seqs
         least = max(1, min(LEAST_LEAD_REQUESTS, int(LEAST_LEAD_SHARE * most)))
         lead = max(least, ceil(LEAD_STEPS * min(most, num_frontends * self._turnover)))
@@ -198,6 +202,8 @@ class EngineBook:
         requests = waiting + running + unseen
         if requests >= most + lead:
             return False
+        if has_begun and requests < most:
+            return True
         if requests < most:  # it is not for a place that they would wait
             lead = max(lead, LEAST_LEAD_REQUESTS)
         if waiting + unseen < lead:

@@ -122,16 +122,19 @@ class WaitingLine:
         self._count(place, -1)
 
     def serve(self, dispatch: Dispatch, has_room: Callable[[], bool]) -> None:
-        """Offer one after the other to `dispatch` while there is room; those that it sends have left.
+        """Offer one after the other to `dispatch`; those that it sends have left.
 
+        What is new is offered only while there is room; for what has begun `dispatch` finds it.
         `dispatch` may let any request leave; what it asks to be served meanwhile, this call serves.
         """
         if self._is_serving:
             return
         self._is_serving = True
         try:
-            while self._places and has_room():
-                sent = self._offer(dispatch)
+            while self._places:
+                sent = self._begun.offer(dispatch)
+                if sent is None and has_room():
+                    sent = self._offer_new(dispatch)
                 if sent is None:
                     return
                 self._drain.on_sent(cost_tokens(sent))
@@ -141,14 +144,13 @@ class WaitingLine:
         finally:
             self._is_serving = False
 
-    def _offer(self, dispatch: Dispatch) -> InFlight | None:
-        sent = self._begun.offer(dispatch)
-        for priority in list(self._priorities) if sent is None else ():
+    def _offer_new(self, dispatch: Dispatch) -> InFlight | None:
+        for priority in list(self._priorities):
             rotation = self._rotations.get(priority)
             sent = rotation.offer(dispatch) if rotation is not None else None
             if sent is not None:
-                break
-        return sent
+                return sent
+        return None
 
     def _enter(self, in_flight: InFlight, has_begun: bool) -> None:
         place = Place(

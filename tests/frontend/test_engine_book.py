@@ -115,6 +115,18 @@ def test_an_engine_with_free_places_that_has_measured_nothing_gets_some_at_once(
     assert lead_of(book) == LEAST_LEAD_REQUESTS
 
 
+def test_what_has_begun_elsewhere_needs_a_place_and_no_lead() -> None:
+    book = new_book()
+    most = book.hello.max_num_seqs
+    book.accept(LoadReport(0, 1, 1, EnginePhase.READY, step=1, running=1), made_at=0.0)
+    while book.has_room(1, now=0.0):
+        book.dispatch(f"new {book.in_flight}", 10)
+    assert book.in_flight < most - 1
+    while book.has_room(1, now=0.0, has_begun=True):
+        book.dispatch(f"moved {book.in_flight}", 10)
+    assert book.in_flight == most - 1
+
+
 def lead_of(book: EngineBook) -> int:
     """How many more it takes."""
     lead = 0

@@ -76,6 +76,13 @@ def test_nobody_is_offered_while_there_is_no_room() -> None:
     assert serve(line, 2) == ["0", "1"]
 
 
+def test_those_that_have_begun_are_offered_even_while_there_is_no_room_for_what_is_new() -> None:
+    line = new_line()
+    join(line, waiting_request("new"))
+    line.join_first([waiting_request("begun")])
+    assert serve(line, 0) == ["begun"]
+
+
 def test_an_offer_that_fails_costs_nobody_its_turn() -> None:
     line = new_line()
     join(line, *(waiting_request(f"{t}{n}", tenant=t) for n in range(2) for t in "ab"))
