@@ -206,6 +206,15 @@ class FrontendConfig(Section, frozen=True, kw_only=True):
     chat_template: Annotated[
         str | None, Meta(description="File with a chat template. Default: the model's own.")
     ] = None
+    tool_call_parser: Annotated[
+        Literal["auto", "hermes", "llama3_json", "mistral", "pythonic", "json"],
+        Meta(description="How the model writes calls of tools. auto: as its chat template tells."),
+    ] = "auto"
+    reasoning_parser: Annotated[
+        Literal["none", "deepseek_r1", "qwen3", "think", "granite", "mistral"],
+        Meta(description="How the model marks its reasoning, which then is no part of the content. "
+             "none: the text stays as it is."),
+    ] = "none"  # fmt: skip
 
 
 class CoordinatorConfig(Section, frozen=True, kw_only=True):

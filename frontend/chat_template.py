@@ -10,7 +10,7 @@ import secrets
 from datetime import datetime
 from typing import Any, NoReturn
 
-from jinja2 import nodes
+from jinja2 import meta, nodes
 from jinja2.exceptions import TemplateError, TemplateSyntaxError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
@@ -45,8 +45,12 @@ class ChatTemplate:
         environment.globals["strftime_now"] = _strftime_now
         try:
             self._template = environment.from_string(source)
+            variables = meta.find_undeclared_variables(environment.parse(source))
         except TemplateSyntaxError as error:
             raise ModelError(f"the chat template does not compile: {error}") from error
+        self.source = source
+        self.takes_tools = "tools" in variables
+        """Whether a model that is prompted by it hears of tools."""
         self._special_tokens = special_tokens or {}
         self._knows_developer = "developer" in source
 

@@ -1,7 +1,7 @@
 """Bodies to requests: rendered, tokenized, checked against the model's limits, hashed."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -25,8 +25,13 @@ from frontend.openai.unsupported import refuse_unsupported
 from frontend.output_processor import OutputOptions
 from frontend.prompts import Prompt, read_prompts
 from frontend.request import GenerationRequest
-from frontend.sampling_resolver import SamplingResolver, requested_max_tokens
+from frontend.sampling_resolver import SamplingResolver, ignores_eos, requested_max_tokens
+from frontend.structured.answer_grammar import answer_grammar, grammar_obstacle
+from frontend.structured.grammars import json_schema_grammar
 from frontend.tokenizer import Tokenizer
+from frontend.tools.forced_calls import forced_calls_schema
+from frontend.tools.message_format import PLAIN, MessageFormat, MessageFormats
+from frontend.tools.tool_use import NO_TOOLS, ToolUse, read_tool_use
 
 DEFAULT_COMPLETION_TOKENS = 16
 MAX_CHOICES = 1_024
@@ -45,6 +50,7 @@ class Arrival:
     pinned_rank: int | None = None
     traceparent: str = ""
     tenant: str = ""
+    session: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,7 @@ class PreparedRequest:
     """Per prompt; choice i of prompt p is request p × num_choices + i."""
     requests: list[GenerationRequest]
     options: OutputOptions
+    message_format: MessageFormat = PLAIN
 
     def prompt_of(self, index: int) -> Prompt:
         """The prompt that the request at `index` continues."""
@@ -70,6 +77,7 @@ class InputProcessor:
     def __init__(self, config: ClusterConfig, model: ModelInfo, tokenizer: Tokenizer) -> None:
         self._model = model
         self._tokenizer = tokenizer
+        self._formats = MessageFormats(config.frontend, tokenizer)
         self._block_size = config.engine.block_size
         eos = dict.fromkeys(model.eos_token_ids)
         if tokenizer.eos_token_id is not None:
@@ -78,6 +86,7 @@ class InputProcessor:
         seed = config.model.seed
         seeds = random.SystemRandom() if seed is None else random.Random(seed)
         self._sampling = SamplingResolver(model, list(eos), seeds)
+        self._grammar_obstacle = grammar_obstacle(tokenizer, self._eos_token_ids)
 
     def sketch(self, body: GenerationBody, arrival: Arrival) -> GenerationRequest:
         """What is known of a body's requests before its prompt is tokenized."""
@@ -90,11 +99,12 @@ class InputProcessor:
         self, body: ChatBody, arrival: Arrival, max_request_tokens: int | None
     ) -> PreparedRequest:
         """The requests of a chat body. Raises RequestError naming what is wrong."""
-        sampling = self._check(body)
-        text, token_ids = self._chat_prompt(body)
-        return self._prepare(
-            "chatcmpl", body, arrival, max_request_tokens, sampling, [Prompt(text, token_ids)]
-        )
+        tool_use = read_tool_use(body)
+        sampling = self._check(body, tool_use)
+        text, token_ids = self._chat_prompt(body, tool_use)
+        form = self._formats.of(body, tool_use, text, is_constrained=bool(sampling.grammar))
+        prompts = [Prompt(text, token_ids)]
+        return self._prepare("chatcmpl", body, arrival, max_request_tokens, sampling, prompts, form)
 
     def prepare_completion(
         self, body: CompletionBody, arrival: Arrival, max_request_tokens: int | None
@@ -111,7 +121,7 @@ class InputProcessor:
         self.check_model(body.model)
         if isinstance(body, TokenizeCompletionBody):
             return self._tokenizer.encode(body.prompt, body.add_special_tokens is not False)
-        return self._chat_prompt(body)[1]
+        return self._chat_prompt(body, read_tool_use(body))[1]
 
     def detokenize(self, token_ids: list[int]) -> str:
         """The text of the tokens, special ones spelled out."""
@@ -123,7 +133,7 @@ class InputProcessor:
         if name is not None and name != self._model.name:
             raise ModelNotFound(f"The model `{name}` does not exist.", "model")
 
-    def _chat_prompt(self, body: ChatBody) -> tuple[str, list[int]]:
+    def _chat_prompt(self, body: ChatBody, tool_use: ToolUse) -> tuple[str, list[int]]:
         """The rendered text of a conversation, and its tokens."""
         template = self._tokenizer.chat_template
         if template is None:
@@ -140,19 +150,30 @@ class InputProcessor:
             template_messages(body.messages),
             add_generation_prompt=not continues and body.add_generation_prompt is not False,
             continue_final_message=continues,
-            tools=body.tools or None,
+            tools=tool_use.for_template(),
             variables=_template_variables(body),
         )
         return text, self._tokenizer.encode(text, bool(body.add_special_tokens))
 
-    def _check(self, body: GenerationBody) -> SamplingParams:
+    def _check(self, body: GenerationBody, tool_use: ToolUse = NO_TOOLS) -> SamplingParams:
         """What can be known before the prompt is tokenized, the cheapest first."""
         self.check_model(body.model)
         refuse_unsupported(body)
         if body.stream_options is not None and not body.stream:
             raise InvalidRequest("stream_options needs stream to be true", "stream_options")
         _check_cache_salt(body.cache_salt)
-        return self._sampling.resolve(body)
+        return self._sampling.resolve(body, self._grammar(body, tool_use))
+
+    def _grammar(self, body: GenerationBody, tool_use: ToolUse) -> str:
+        """What the answer must be; calls that are forced leave no room for any other form."""
+        schema = forced_calls_schema(tool_use)
+        if schema is None:
+            return answer_grammar(body, self._grammar_obstacle)
+        if self._grammar_obstacle:
+            raise InvalidRequest(
+                f"tool_choice must be none or auto: {self._grammar_obstacle}", "tool_choice"
+            )
+        return json_schema_grammar(schema, tool_use.param)
 
     def _prepare(
         self,
@@ -162,11 +183,14 @@ class InputProcessor:
         max_request_tokens: int | None,
         sampling: SamplingParams,
         prompts: list[Prompt],
+        message_format: MessageFormat = PLAIN,
     ) -> PreparedRequest:
         num_choices = _num_choices(body, len(prompts))
         limit = ContextLimit.of(self._model.max_model_len, max_request_tokens)
         asked, _ = requested_max_tokens(body)
-        options = self._options(body, is_prompt_only=asked == 0)
+        options = self._options(body, sampling.grammar, is_prompt_only=asked == 0)
+        if message_format.shows_special_tokens:
+            options = replace(options, skip_special_tokens=False)
         sampling = msgspec.structs.replace(sampling, bad_words=self._bad_words(body))
         prompts = [self._truncate(prompt, body, limit) for prompt in prompts]
         response_id = new_request_id(kind)
@@ -186,20 +210,27 @@ class InputProcessor:
                         cache_salt=body.cache_salt or "",
                         pinned_rank=_pinned_rank(body, arrival),
                         traceparent=arrival.traceparent,
+                        session=arrival.session,
                         tenant=arrival.tenant,
                     )
                 )
         return PreparedRequest(
-            response_id, self._model.name, prompts, num_choices, requests, options
+            response_id,
+            self._model.name,
+            prompts,
+            num_choices,
+            requests,
+            options,
+            message_format,
         )
 
-    def _options(self, body: GenerationBody, is_prompt_only: bool) -> OutputOptions:
+    def _options(self, body: GenerationBody, grammar: str, is_prompt_only: bool) -> OutputOptions:
         return OutputOptions(
             stops=_stop_strings(body),
             include_stop_in_text=bool(body.include_stop_str_in_output),
             skip_special_tokens=body.skip_special_tokens is not False,
             min_tokens=body.min_tokens or 0,
-            silent_stop_ids=frozenset() if body.ignore_eos else self._eos_token_ids,
+            silent_stop_ids=frozenset() if ignores_eos(body, grammar) else self._eos_token_ids,
             is_prompt_only=is_prompt_only,
         )
 

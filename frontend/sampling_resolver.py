@@ -11,6 +11,7 @@ from frontend.openai.schemas import ChatBody, CompletionBody, GenerationBody
 
 MAX_LOGPROBS = 20
 MAX_LOGIT_BIAS = 100.0
+MAX_REPETITION_PENALTY = 1e6
 MIN_GREEDY_TEMPERATURE = 1e-5
 """Anything below is greedy, so that no logit is divided by next to nothing."""
 MAX_PRIORITY = 2**31 - 1
@@ -29,10 +30,11 @@ class SamplingResolver:
         self._seeds = seeds
         self._eos_token_ids = eos_token_ids
 
-    def resolve(self, body: GenerationBody) -> SamplingParams:
+    def resolve(self, body: GenerationBody, grammar: str = "") -> SamplingParams:
         """The parameters of the body's first choice, but for `max_tokens` and `bad_words`.
 
-        Those need the tokenizer. Raises InvalidRequest naming the field that is out of range.
+        Those need the tokenizer. An answer with a grammar ends when it is complete, so the end of
+        text counts for it whatever `ignore_eos` says. Raises InvalidRequest naming the field that is out of range.
         """
         defaults = self._model.defaults
         temperature = _first(body.temperature, defaults.temperature, 1.0)
@@ -41,9 +43,10 @@ class SamplingResolver:
         if not 0 < top_p <= 1:
             raise InvalidRequest(f"top_p must be above 0 and at most 1, not {top_p}", "top_p")
         repetition_penalty = _first(body.repetition_penalty, defaults.repetition_penalty, 1.0)
-        if not 0 < repetition_penalty < float("inf"):
+        if not 0 < repetition_penalty <= MAX_REPETITION_PENALTY:
             raise InvalidRequest(
-                f"repetition_penalty must be above 0, not {repetition_penalty}",
+                f"repetition_penalty must be above 0 and at most {MAX_REPETITION_PENALTY:g}, "
+                f"not {repetition_penalty}",
                 "repetition_penalty",
             )
         _check("priority", body.priority or 0, -MAX_PRIORITY, MAX_PRIORITY)
@@ -57,11 +60,12 @@ class SamplingResolver:
             frequency_penalty=_check("frequency_penalty", body.frequency_penalty or 0.0, -2, 2),
             repetition_penalty=repetition_penalty,
             seed=self._seed(body.seed),
-            stop_token_ids=self._stop_token_ids(body),
+            stop_token_ids=self._stop_token_ids(body, ignores_eos(body, grammar)),
             logit_bias=self._logit_bias(body),
             allowed_token_ids=self._allowed_token_ids(body),
             logprobs=_num_logprobs(body),
             prompt_logprobs=_num_prompt_logprobs(body),
+            grammar=grammar,
         )
 
     def check_token_ids(self, token_ids: Sequence[int], param: str) -> None:
@@ -100,10 +104,10 @@ class SamplingResolver:
             raise InvalidRequest(f"top_k must be at least -1, not {top_k}", "top_k")
         return min(max(top_k, 0), self._model.vocab_size)
 
-    def _stop_token_ids(self, body: GenerationBody) -> list[int]:
+    def _stop_token_ids(self, body: GenerationBody, without_eos: bool) -> list[int]:
         asked = body.stop_token_ids or []
         self.check_token_ids(asked, "stop_token_ids")
-        own = () if body.ignore_eos else self._eos_token_ids
+        own = () if without_eos else self._eos_token_ids
         return list(dict.fromkeys([*own, *asked]))
 
     def _logit_bias(self, body: GenerationBody) -> list[tuple[int, float]]:
@@ -128,6 +132,11 @@ class SamplingResolver:
             raise InvalidRequest("allowed_token_ids must not be empty", "allowed_token_ids")
         self.check_token_ids(allowed, "allowed_token_ids")
         return allowed
+
+
+def ignores_eos(body: GenerationBody, grammar: str) -> bool:
+    """Whether the model's end of text is a token like any other."""
+    return bool(body.ignore_eos) and not grammar
 
 
 def requested_max_tokens(body: GenerationBody) -> tuple[int | None, str]:

@@ -52,3 +52,5 @@ class SamplingParams(msgspec.Struct, frozen=True, array_like=True):
     logprobs: int | None = None
     """How many alternatives beside each sampled token; None for no logprobs at all."""
     prompt_logprobs: int | None = None
+    grammar: str = ""
+    """What the answer must be, in llguidance's own form, checked by the frontend; empty for anything."""

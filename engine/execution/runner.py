@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 
@@ -22,6 +23,8 @@ from engine.scheduling.output import (
     SchedulerOutput,
     join_logprobs,
 )
+from engine.structured.step_masks import GrammarMasks, StepMasks
+from engine.structured.vocabulary import load_vocabulary
 
 _logger = logging.getLogger(__name__)
 
@@ -45,6 +48,13 @@ class ModelRunner:
         self.max_model_len = self._model.max_model_len
         self.model_fingerprint = self._model.fingerprint
         self.vocab_size = self._model.info.vocab_size
+        self._grammars = GrammarMasks(
+            partial(
+                load_vocabulary, config.model_directory, self.vocab_size,
+                self._model.info.eos_token_ids,
+            )
+        )  # fmt: skip
+        self._grammars.warm_up()
         self._warm_up()
         progress(1.0)
 
@@ -55,9 +65,10 @@ class ModelRunner:
         Raises only what ends the engine: a device error, out of memory.
         """
         model, runs = self._model, work.scheduled
+        masks = self._grammars.begin(runs)
         batch = InputBatch.build(runs, model.storage.block_size, model.device)
         hidden = model.lm.hidden_states(PagedStep(batch, model.storage, model.attention))
-        sampled = iter(self._sample(runs, batch.last_rows, hidden))
+        sampled = iter(self._sample(runs, batch.last_rows, hidden, masks))
         results, first_row = [], 0
         for run in runs:
             token = next(sampled) if run.samples else SampledToken()
@@ -78,7 +89,11 @@ class ModelRunner:
         return RunResult(token.token_id, token.logprobs, prompt_logprobs, token.error)
 
     def _sample(
-        self, runs: Sequence[ScheduledRequest], last_rows: Sequence[int], hidden: torch.Tensor
+        self,
+        runs: Sequence[ScheduledRequest],
+        last_rows: Sequence[int],
+        hidden: torch.Tensor,
+        masks: StepMasks,
     ) -> list[SampledToken]:
         wanted = [
             (row, run.request) for row, run in zip(last_rows, runs, strict=True) if run.samples
@@ -86,7 +101,7 @@ class ModelRunner:
         tokens: list[SampledToken] = []
         for start in range(0, len(wanted), _HEAD_ROWS):
             rows, requests = zip(*wanted[start : start + _HEAD_ROWS], strict=True)
-            tokens += sample(self._model.lm.logits(hidden[list(rows)]), requests)
+            tokens += sample(self._model.lm.logits(hidden[list(rows)]), requests, masks)
         return tokens
 
     def _prompt_logprobs(self, run: ScheduledRequest, hidden: torch.Tensor) -> TokenLogprobs | None:

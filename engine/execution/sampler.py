@@ -19,6 +19,8 @@ from engine.execution.logits import adjust_logits
 from engine.execution.logprobs import token_logprobs
 from engine.execution.noise import gumbel_noise
 from engine.request import Request
+from engine.structured.mask import GrammarMask
+from engine.structured.step_masks import NO_MASKS, StepMasks
 
 _logger = logging.getLogger(__name__)
 
@@ -35,17 +37,20 @@ class SampledToken(NamedTuple):
     error: str = ""
 
 
-def sample(logits: torch.Tensor, requests: Sequence[Request]) -> list[SampledToken]:
+def sample(
+    logits: torch.Tensor, requests: Sequence[Request], masks: StepMasks = NO_MASKS
+) -> list[SampledToken]:
     """Draw the next token of each request from its row of `logits`, (rows, vocabulary) float32.
 
-    Greedy is the exact argmax, the lowest token id among equals. A row that cannot be sampled
-    is an error of that row alone; an error of the device is raised.
+    Greedy is the exact argmax, the lowest token id among equals. Logprobs are of the row as the model
+    computed it, before anything that the request asks for, its grammar too. A row that cannot be
+    sampled is an error of that row alone; an error of the device is raised.
     """
     best = logits.max(dim=-1)
     best_ids: list[int] = best.indices.tolist()
     best_values: list[float] = best.values.tolist()
     return [
-        _sample_row(row, request, best_id, best_value)
+        _sample_row(row, request, best_id, best_value, masks)
         for row, request, best_id, best_value in zip(
             logits, requests, best_ids, best_values, strict=True
         )
@@ -53,12 +58,12 @@ def sample(logits: torch.Tensor, requests: Sequence[Request]) -> list[SampledTok
 
 
 def _sample_row(
-    row: torch.Tensor, request: Request, best_id: int, best_value: float
+    row: torch.Tensor, request: Request, best_id: int, best_value: float, masks: StepMasks
 ) -> SampledToken:
     try:
         if not math.isfinite(best_value):
             raise ValueError("the model's logits are not finite numbers")
-        token_id = _next_token(row, request, best_id)
+        token_id = _next_token(row, request, best_id, masks.of(request))
         logprobs = None
         if request.sampling.logprobs is not None:
             logprobs = token_logprobs(row[None], [token_id], request.sampling.logprobs)
@@ -73,8 +78,8 @@ def _sample_row(
         return SampledToken(error=f"sampling failed: {error}")
 
 
-def _next_token(row: torch.Tensor, request: Request, best_id: int) -> int:
-    adjusted = adjust_logits(row, request)
+def _next_token(row: torch.Tensor, request: Request, best_id: int, mask: GrammarMask | None) -> int:
+    adjusted = adjust_logits(row, request, mask)
     if adjusted is not row:
         best = adjusted.max(dim=-1)
         best_id = int(best.indices.item())

@@ -8,10 +8,13 @@ def finish_if_complete(request: Request, max_model_len: int) -> bool:
     """Finish the request if its newest output token is its last one, and say whether it was.
 
     A stop token comes before the lengths: the token that both ends the text and fills it, ends it.
+    Of an answer with a grammar it ends it before `min_tokens` too, since it is drawn then only where
+    nothing else may follow.
     """
     sampling = request.sampling
     num_output_tokens = request.num_output_tokens
-    if num_output_tokens > sampling.min_tokens and request.token_ids[-1] in sampling.stop_token_ids:
+    may_stop = num_output_tokens > sampling.min_tokens or (num_output_tokens and sampling.grammar)
+    if may_stop and request.token_ids[-1] in sampling.stop_token_ids:
         request.stop_token_id = request.token_ids[-1]
         finish(request, FinishReason.STOP)
     elif num_output_tokens >= sampling.max_tokens or request.num_tokens >= max_model_len:

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from functools import partial
 
 from cluster.config import ClusterConfig, SimulationConfig
 from engine.execution.kv_budget import (
@@ -14,6 +15,8 @@ from engine.scheduling.output import RunResult, ScheduledRequest, SchedulerOutpu
 from engine.simulation.model_folder import read_model_folder
 from engine.simulation.token_source import TokenSource
 from engine.speed_model import StepShape
+from engine.structured.step_masks import GrammarMasks, StepMasks
+from engine.structured.vocabulary import load_vocabulary
 
 _KV_VALUE_BYTES = {"auto": 2, "float16": 2, "bfloat16": 2, "float32": 4}
 
@@ -38,17 +41,23 @@ class SimulatedModelRunner:
         self.vocab_size = model.info.vocab_size
         self.model_fingerprint = model.fingerprint
         self._pace = config.simulation
+        self._grammars = GrammarMasks(
+            partial(
+                load_vocabulary, config.model_directory, self.vocab_size, model.info.eos_token_ids
+            )
+        )
         self._tokens = TokenSource(model.info.vocab_size, model.word_ids)
         _log.warning("this engine is simulated: its tokens are made up")
 
     def execute(self, work: SchedulerOutput) -> list[RunResult]:
         """Answer for each run, and return when a model of this pace would have."""
         ends_at = time.monotonic() + step_seconds(self._pace, work)
-        results = [self._answer(run) for run in work.scheduled]
+        masks = self._grammars.begin(work.scheduled)
+        results = [self._answer(run, masks) for run in work.scheduled]
         time.sleep(max(0.0, ends_at - time.monotonic()))
         return results
 
-    def _answer(self, run: ScheduledRequest) -> RunResult:
+    def _answer(self, run: ScheduledRequest, masks: StepMasks) -> RunResult:
         first = run.first_position + 1
         try:
             prompt_logprobs = self._tokens.prompt_logprobs(
@@ -56,7 +65,7 @@ class SimulatedModelRunner:
             )
             if not run.samples:
                 return RunResult(prompt_logprobs=prompt_logprobs)
-            token_id, logprobs = self._tokens.next_token(run.request)
+            token_id, logprobs = self._tokens.next_token(run.request, masks.of(run.request))
         except ValueError as error:
             return RunResult(error=f"sampling failed: {error}")
         return RunResult(token_id, logprobs, prompt_logprobs)

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 from cluster.wire.messages import Blob, TokenLogprobs
 from cluster.wire.sampling import SamplingParams
 from engine.request import Request
+from engine.structured.mask import GrammarMask
 
 _MASK = (1 << 64) - 1
 _GREEDY_BELOW = 1e-5
@@ -43,8 +44,12 @@ class TokenSource:
         self._states: WeakKeyDictionary[Request, tuple[int, int]] = WeakKeyDictionary()
         """Per request: how many of its tokens are in the hash beside it."""
 
-    def next_token(self, request: Request) -> tuple[int, TokenLogprobs | None]:
+    def next_token(
+        self, request: Request, mask: GrammarMask | None = None
+    ) -> tuple[int, TokenLogprobs | None]:
         """The next token, and its logprobs if they are wanted.
+
+        Where a grammar's `mask` says what may come, it is any token of the vocabulary, words or not.
 
         Raises ValueError if the request's limits leave no token to choose from.
         """
@@ -53,7 +58,7 @@ class TokenSource:
         if sampling.temperature >= _GREEDY_BELOW:
             key = _mix(key ^ _mix(sampling.seed & _MASK) ^ _mix(sampling.choice + 1 << 40))
             key = ranking_key + _mix(key ^ request.num_output_tokens) % _NUM_DRAWN
-        token_id = self._choose(key, request)
+        token_id = self._choose(key, request, mask)
         if sampling.logprobs is None:
             return token_id, None
         return token_id, self._logprobs([ranking_key], [token_id], sampling.logprobs)
@@ -88,16 +93,24 @@ class TokenSource:
         start = key % len(token_ids)
         return (token_ids[(start + i) % len(token_ids)] for i in range(len(token_ids)))
 
-    def _choose(self, key: int, request: Request) -> int:
-        sampling = request.sampling
-        allowed = sampling.allowed_token_ids
+    def _choose(self, key: int, request: Request, mask: GrammarMask | None) -> int:
+        early_stops, bad_word_ends = early_stop_ids(request), bad_word_end_ids(request)
+        best = self._best(key, request.sampling, early_stops | bad_word_ends, mask)
+        if best is None and mask is not None:  # the grammar allows nothing else
+            best = self._best(key, request.sampling, bad_word_ends, mask)
+        if best is None:
+            raise ValueError("no token is left to choose from")
+        return best
+
+    def _best(
+        self, key: int, sampling: SamplingParams, banned: set[int], mask: GrammarMask | None
+    ) -> int | None:
+        allowed, biases = sampling.allowed_token_ids, _biases(sampling)
         self._check_ids(allowed)
-        biases = _biases(sampling)
         self._check_ids(list(biases))
-        banned = banned_token_ids(request)
         unbiased = (
             token_id
-            for token_id in self._ranking(key, allowed or self._word_ids)
+            for token_id in self._liked(key, allowed, mask)
             if token_id not in banned and token_id not in biases
         )
         candidates: list[tuple[float, int]] = []
@@ -105,11 +118,18 @@ class TokenSource:
             candidates.append((0.0, -best))
         scores = self._scores(key) if biases else {}
         for token_id, bias in biases.items():
-            if token_id not in banned and (not allowed or token_id in allowed):
+            may_come = mask is None or mask.allows(token_id)
+            if may_come and token_id not in banned and (not allowed or token_id in allowed):
                 candidates.append((scores.get(token_id, _LEAST_SCORE) + bias, -token_id))
-        if not candidates:
-            raise ValueError("no token is left to choose from")
-        return -max(candidates)[1]
+        return -max(candidates)[1] if candidates else None
+
+    def _liked(self, key: int, allowed: Sequence[int], mask: GrammarMask | None) -> Iterator[int]:
+        """What may come, in the order in which the model likes it."""
+        if mask is None:
+            return self._ranking(key, allowed or self._word_ids)
+        if not allowed:
+            return mask.allowed_from(key % self._vocab_size)
+        return filter(mask.allows, self._ranking(key, allowed))
 
     def _check_ids(self, token_ids: Sequence[int]) -> None:
         for token_id in token_ids:
@@ -150,13 +170,18 @@ def _biases(sampling: SamplingParams) -> dict[int, float]:
     return biases
 
 
-def banned_token_ids(request: Request) -> set[int]:
-    """Stop tokens while `min_tokens` are not out, and what would complete a bad word."""
+def early_stop_ids(request: Request) -> set[int]:
+    """Stop tokens, while `min_tokens` are not out."""
     sampling = request.sampling
+    return (
+        set(sampling.stop_token_ids) if request.num_output_tokens < sampling.min_tokens else set()
+    )
+
+
+def bad_word_end_ids(request: Request) -> set[int]:
+    """What would complete a bad word."""
     banned: set[int] = set()
-    if request.num_output_tokens < sampling.min_tokens:
-        banned.update(sampling.stop_token_ids)
-    for word in sampling.bad_words:
+    for word in request.sampling.bad_words:
         head = word[:-1]
         start = request.num_tokens - len(head)
         if word and start >= request.num_prompt_tokens and request.token_ids[start:] == head:

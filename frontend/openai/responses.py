@@ -14,6 +14,12 @@ class PromptTokensDetails(msgspec.Struct):
     cached_tokens: int = 0
 
 
+class CompletionTokensDetails(msgspec.Struct):
+    """Of the tokens generated, those that are the model's reasoning."""
+
+    reasoning_tokens: int = 0
+
+
 class Usage(msgspec.Struct, kw_only=True):
     """Tokens of a request, over all prompts and choices."""
 
@@ -21,6 +27,8 @@ class Usage(msgspec.Struct, kw_only=True):
     completion_tokens: int
     total_tokens: int
     prompt_tokens_details: PromptTokensDetails
+    completion_tokens_details: CompletionTokensDetails | UnsetType = UNSET
+    """Set where reasoning is told apart."""
 
 
 class QuadrigaExtension(msgspec.Struct, kw_only=True):
@@ -71,12 +79,31 @@ class PromptLogprob(msgspec.Struct):
 PromptLogprobs = list[dict[int, PromptLogprob] | None]
 
 
-class AnsweredMessage(msgspec.Struct, kw_only=True):
-    """The assistant's turn."""
+class CalledFunction(msgspec.Struct, kw_only=True):
+    """A function that the model calls, its arguments as JSON text."""
 
-    content: str
+    name: str
+    arguments: str
+
+
+class AnsweredToolCall(msgspec.Struct, kw_only=True):
+    """One call of the assistant's."""
+
+    id: str
+    type: Literal["function"] = "function"
+    function: CalledFunction
+
+
+class AnsweredMessage(msgspec.Struct, kw_only=True):
+    """The assistant's turn. Reasoning has two names, since clients read either."""
+
+    content: str | None
     role: Literal["assistant"] = "assistant"
     refusal: str | None = None
+    tool_calls: list[AnsweredToolCall] | UnsetType = UNSET
+    function_call: CalledFunction | UnsetType = UNSET
+    reasoning_content: str | UnsetType = UNSET
+    reasoning: str | UnsetType = UNSET
 
 
 class ChatChoice(msgspec.Struct, kw_only=True):
@@ -104,11 +131,31 @@ class ChatCompletion(msgspec.Struct, kw_only=True):
     quadriga: QuadrigaExtension
 
 
+class CalledFunctionDelta(msgspec.Struct, kw_only=True):
+    """The name of a function that is called, or more of its arguments' JSON text."""
+
+    name: str | UnsetType = UNSET
+    arguments: str
+
+
+class ToolCallDelta(msgspec.Struct, kw_only=True):
+    """What a chunk adds to a call; only the first of each call has id, type and name."""
+
+    index: int
+    id: str | UnsetType = UNSET
+    type: Literal["function"] | UnsetType = UNSET
+    function: CalledFunctionDelta
+
+
 class ChatDelta(msgspec.Struct, omit_defaults=True):
     """What a chunk adds to the assistant's turn."""
 
     role: str | UnsetType = UNSET
-    content: str | UnsetType = UNSET
+    content: str | UnsetType | None = UNSET
+    tool_calls: list[ToolCallDelta] | UnsetType = UNSET
+    function_call: CalledFunctionDelta | UnsetType = UNSET
+    reasoning_content: str | UnsetType = UNSET
+    reasoning: str | UnsetType = UNSET
 
 
 class ChatChunkChoice(msgspec.Struct, kw_only=True):

@@ -4,9 +4,10 @@
 those that would change the answer but are not supported are in `frontend.openai.unsupported`.
 """
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 
 class StreamOptions(msgspec.Struct, kw_only=True):
@@ -14,6 +15,41 @@ class StreamOptions(msgspec.Struct, kw_only=True):
 
     include_usage: bool | None = None
     continuous_usage_stats: bool | None = None
+
+
+class JsonSchemaFormat(msgspec.Struct, kw_only=True):
+    """A JSON schema with a name."""
+
+    name: str
+    description: str | None = None
+    schema: dict[str, Any] | None = None
+    strict: bool | None = None
+    """Schemas are enforced either way."""
+
+
+class ResponseFormat(msgspec.Struct, kw_only=True):
+    """The form of the answer, in OpenAI's words."""
+
+    type: str
+    json_schema: JsonSchemaFormat | None = None
+    schema: Any = None
+    """Not where it belongs: only looked at to say so."""
+
+
+class StructuredOutputs(msgspec.Struct, kw_only=True):
+    """The form of the answer, in vLLM's words: exactly one of the first five."""
+
+    json: str | dict[str, Any] | None = None
+    regex: str | None = None
+    choice: list[str] | None = None
+    grammar: str | None = None
+    json_object: bool | None = None
+
+    # Refused unless they ask for nothing.
+    structural_tag: Any = None
+    whitespace_pattern: Any = None
+    disable_any_whitespace: Any = None
+    disable_additional_properties: Any = None
 
 
 class GenerationBody(msgspec.Struct, kw_only=True):
@@ -53,13 +89,14 @@ class GenerationBody(msgspec.Struct, kw_only=True):
     cache_salt: str | None = None
     data_parallel_rank: int | None = None
 
+    response_format: ResponseFormat | None = None
+    structured_outputs: StructuredOutputs | None = None
+    guided_json: str | dict[str, Any] | None = None
+    guided_regex: str | None = None
+    guided_choice: list[str] | None = None
+    guided_grammar: str | None = None
+
     # Refused unless they ask for nothing: see `frontend.openai.unsupported`.
-    response_format: Any = None
-    structured_outputs: Any = None
-    guided_json: Any = None
-    guided_regex: Any = None
-    guided_choice: Any = None
-    guided_grammar: Any = None
     structural_tag: Any = None
     use_beam_search: Any = None
     logits_processors: Any = None
@@ -114,6 +151,39 @@ class ChatMessage(msgspec.Struct, kw_only=True):
     reasoning_content: str | None = None
 
 
+FunctionName = Annotated[str, Meta(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
+
+
+class FunctionDefinition(msgspec.Struct, kw_only=True):
+    """A function that the model may call."""
+
+    name: FunctionName
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    """The JSON schema of its arguments, an object; none are as good as an empty one."""
+    strict: bool | None = None
+
+
+class ToolDefinition(msgspec.Struct, kw_only=True):
+    """A tool; all of them are functions."""
+
+    type: Literal["function"] = "function"
+    function: FunctionDefinition
+
+
+class NamedFunction(msgspec.Struct, kw_only=True):
+    """A function by its name."""
+
+    name: str
+
+
+class NamedToolChoice(msgspec.Struct, kw_only=True):
+    """The one function that the model must call."""
+
+    type: Literal["function"] = "function"
+    function: NamedFunction
+
+
 class ChatBody(GenerationBody, kw_only=True):
     """POST /v1/chat/completions."""
 
@@ -123,16 +193,18 @@ class ChatBody(GenerationBody, kw_only=True):
     chat_template_kwargs: dict[str, Any] | None = None
     documents: list[Any] | None = None
     reasoning_effort: str | None = None
-    tools: list[Any] | None = None
-    tool_choice: Any = None
+    include_reasoning: bool | None = None
+    tools: list[ToolDefinition] | None = None
+    tool_choice: Literal["none", "auto", "required"] | NamedToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    functions: list[FunctionDefinition] | None = None
+    function_call: Literal["none", "auto"] | NamedFunction | None = None
     max_completion_tokens: int | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
 
     # Refused unless they ask for nothing.
     chat_template: Any = None
-    functions: Any = None
-    function_call: Any = None
     modalities: Any = None
     audio: Any = None
     web_search_options: Any = None

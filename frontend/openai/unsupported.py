@@ -17,25 +17,11 @@ def _is_falsy(value: Any) -> bool:
     return not value
 
 
-def _is_text_format(value: Any) -> bool:
-    return isinstance(value, dict) and bool(value.get("type") == "text")
-
-
 def _is_text_only(value: Any) -> bool:
     return bool(value == ["text"])
 
 
-def _is_none_choice(value: Any) -> bool:
-    return value in ("none", "auto")
-
-
 GENERATION_FIELDS: dict[str, AsksNothing] = {
-    "response_format": _is_text_format,
-    "structured_outputs": _never,
-    "guided_json": _never,
-    "guided_regex": _never,
-    "guided_choice": _never,
-    "guided_grammar": _never,
     "structural_tag": _never,
     "use_beam_search": _is_falsy,
     "logits_processors": _is_falsy,
@@ -45,8 +31,6 @@ GENERATION_FIELDS: dict[str, AsksNothing] = {
 }
 COMPLETION_FIELDS: dict[str, AsksNothing] = {"suffix": _is_falsy, "prompt_embeds": _never}
 CHAT_FIELDS: dict[str, AsksNothing] = {
-    "functions": _is_falsy,
-    "function_call": _is_none_choice,
     "modalities": _is_text_only,
     "audio": _never,
     "web_search_options": _never,
@@ -63,7 +47,6 @@ def refuse_unsupported(body: GenerationBody) -> None:
             raise InvalidRequest("best_of is not supported unless it equals n", "best_of")
     if isinstance(body, ChatBody):
         _refuse(body, CHAT_FIELDS)
-        _refuse_tools(body)
 
 
 def _refuse(body: GenerationBody, fields: dict[str, AsksNothing]) -> None:
@@ -71,12 +54,3 @@ def _refuse(body: GenerationBody, fields: dict[str, AsksNothing]) -> None:
         value = getattr(body, name)
         if value is not None and not asks_nothing(value):
             raise InvalidRequest(f"{name} is not supported by this server", name)
-
-
-def _refuse_tools(body: ChatBody) -> None:
-    if body.tools and body.tool_choice != "none":
-        raise InvalidRequest(
-            "tools are not supported by this server unless tool_choice is none", "tools"
-        )
-    if not body.tools and body.tool_choice is not None and not _is_none_choice(body.tool_choice):
-        raise InvalidRequest("tool_choice asks for a tool, and there are no tools", "tool_choice")

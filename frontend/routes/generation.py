@@ -8,6 +8,7 @@ from typing import TypeVar
 from starlette.requests import Request
 from starlette.responses import Response
 
+from cluster.errors import InvalidRequest
 from frontend.generation_response import GenerationResponse
 from frontend.input_processor import Arrival, PreparedRequest
 from frontend.middleware import bearer_key
@@ -20,19 +21,25 @@ from frontend.services import services_of
 from frontend.tokenizer import Tokenizer
 
 MAX_TRACEPARENT_CHARACTERS = 128
+MAX_SESSION_CHARACTERS = 128
 
 Body = TypeVar("Body", ChatBody, CompletionBody)
 
 
 async def create_chat_completion(request: Request) -> Response:
     """An answer to a conversation."""
-    return await _respond(request, ChatBody, services_of(request).inputs.prepare_chat, ChatAnswer)
+    prepare = services_of(request).inputs.prepare_chat
+    return await _respond(request, ChatBody, prepare, _chat_answer)
 
 
 async def create_completion(request: Request) -> Response:
     """The continuations of one or several prompts."""
     prepare = services_of(request).inputs.prepare_completion
     return await _respond(request, CompletionBody, prepare, CompletionAnswer)
+
+
+def _chat_answer(body: ChatBody, prepared: PreparedRequest, tokenizer: Tokenizer) -> ChatAnswer:
+    return ChatAnswer(body, prepared, tokenizer, prepared.message_format)
 
 
 async def _respond(
@@ -45,8 +52,8 @@ async def _respond(
     services = services_of(request)
     body = await read_body(request, body_type)
     services.client.check_room(services.inputs.sketch(body, arrival))
-    prepared = await services.tokenizing.run(
-        prepare, body, arrival, services.client.max_request_tokens()
+    prepared = await services.tokenizing.run_for(
+        arrival.tenant, prepare, body, arrival, services.client.max_request_tokens()
     )
     answer = make_answer(body, prepared, services.tokenizer)
     return GenerationResponse(
@@ -65,15 +72,27 @@ def _arrival(request: Request) -> Arrival:
         pinned_rank=_pinned_rank(request.headers.get("x-data-parallel-rank")),
         traceparent=request.headers.get("traceparent", "")[:MAX_TRACEPARENT_CHARACTERS],
         tenant=_tenant(request),
+        session=_session(request),
     )
 
 
 def _tenant(request: Request) -> str:
-    """A name for the API key; none where keys are not asked for, and clients could make them up."""
-    if not services_of(request).config.frontend.api_key:
+    """A name for the API key; none where there are not two keys that would tell clients apart."""
+    if len(set(services_of(request).config.frontend.api_key)) < 2:
         return ""
     key = bearer_key(request.headers.get("authorization", ""))
     return hashlib.blake2b(key, digest_size=8).hexdigest()
+
+
+def _session(request: Request) -> str:
+    """The session that the client names. Too long a name is refused: cut, it would be another's."""
+    session = request.headers.get("x-session-id", "")
+    if len(session) > MAX_SESSION_CHARACTERS:
+        raise InvalidRequest(
+            f"X-Session-ID has {len(session)} characters, the limit is {MAX_SESSION_CHARACTERS}",
+            "X-Session-ID",
+        )
+    return session
 
 
 def _pinned_rank(header: str | None) -> int | None:

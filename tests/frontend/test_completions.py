@@ -189,3 +189,15 @@ async def test_special_tokens_are_part_of_the_text_only_if_so_asked() -> None:
         assert (await ask(client))["choices"][0]["text"] == "ab"
         shown = await ask(client, skip_special_tokens=False)
         assert shown["choices"][0]["text"] == "a<|im_start|>b"
+
+
+async def test_a_session_is_handed_on_and_too_long_a_name_refused() -> None:
+    engine = engine_that_says(ANSWER)
+    async with http_client(engine) as client:
+        taken, refused = [
+            await client.post(URL, json={"prompt": "Hi"}, headers={"X-Session-ID": "s" * length})
+            for length in (128, 129)
+        ]
+        assert (taken.status_code, refused.status_code) == (200, 400)
+        assert refused.json()["error"]["param"] == "X-Session-ID"
+        assert [request.session for request in engine.submitted] == ["s" * 128]

@@ -60,6 +60,13 @@ def test_the_models_own_length_limits_chats_that_name_none() -> None:
     assert processor.prepare_chat(chat, Arrival(0), None).requests[0].sampling.max_tokens == 20
 
 
+def test_every_choice_of_a_request_is_of_its_session() -> None:
+    processor = InputProcessor(CONFIG, MODEL, tiny_tokenizer())
+    body = CompletionBody(prompt=["Hi", "Ho"], n=2)
+    prepared = processor.prepare_completion(body, Arrival(0, session="anna"), None)
+    assert [request.session for request in prepared.requests] == ["anna"] * 4
+
+
 @pytest.mark.parametrize("temperature", [0, 1e-9])
 def test_temperatures_next_to_nothing_are_greedy(temperature: float) -> None:
     body = CompletionBody(prompt="Hi", temperature=temperature)

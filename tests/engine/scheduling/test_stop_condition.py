@@ -36,6 +36,7 @@ def make_request(output: list[int], **sampling: Any) -> Request:
         ([1, 1], {"max_tokens": 2}, FinishReason.LENGTH),
         ([1, STOP], {"max_tokens": 2, "stop_token_ids": [STOP]}, FinishReason.STOP),
         ([1, STOP], {"max_tokens": 2, "min_tokens": 2, "stop_token_ids": [STOP]}, FinishReason.LENGTH),
+        ([1, STOP], {"stop_token_ids": [STOP], "min_tokens": 9, "grammar": "any"}, FinishReason.STOP),
         ([1] * 7, {}, FinishReason.LENGTH),  # max_model_len
         ([1] * 6, {}, None),
     ],
@@ -50,5 +51,6 @@ def test_stop_tokens_come_before_lengths(
 
 
 def test_a_stop_token_in_the_prompt_ends_nothing() -> None:
-    request = make_request([], stop_token_ids=[PROMPT[-1]])
-    assert not finish_if_complete(request, max_model_len=10)
+    for grammar in ("", "any"):
+        request = make_request([], stop_token_ids=[PROMPT[-1]], grammar=grammar)
+        assert not finish_if_complete(request, max_model_len=10)

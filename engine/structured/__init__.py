@@ -1,0 +1,1 @@
+"""Grammars that answers must follow: which tokens they allow next. No torch."""
