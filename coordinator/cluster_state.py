@@ -115,10 +115,21 @@ class ClusterState:
             case BlockEvents():
                 pass  # passed on as it is by the coordinator; no state is kept of it
 
+    def are_to_be_relayed(self, events: BlockEvents) -> bool:
+        """Whether frontends may believe these: they are of the newest start of an engine that lives."""
+        if self._is_of_a_stranger(events) or not self._has_place(self._engine_places, events.rank):
+            return False
+        known = self._engines.get(events.rank)
+        return known is None or (known.incarnation == events.incarnation and not known.is_dead)
+
     def _is_of_a_stranger(self, message: ToCoordinator) -> bool:
         """Whether it speaks for an incarnation that the launcher has not started yet."""
         match message:
-            case LoadReport(rank, incarnation) | EngineGoodbye(rank, incarnation):
+            case (
+                LoadReport(rank, incarnation)
+                | BlockEvents(rank, incarnation)
+                | EngineGoodbye(rank, incarnation)
+            ):
                 newest = self._started.get((Role.ENGINE, rank), incarnation)
             case FrontendHello(_, index, incarnation) | FrontendReport(index, incarnation):
                 newest = self._started.get((Role.FRONTEND, index), incarnation)

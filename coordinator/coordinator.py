@@ -100,7 +100,7 @@ class Coordinator:
                 self._bad_frames.inc()
                 self._complaints.warning("bad frame", "dropped a bad frame: %s", error)
                 continue
-            if isinstance(message, BlockEvents):
+            if isinstance(message, BlockEvents) and self._state.are_to_be_relayed(message):
                 try_send(self._views, [BLOCKS_TOPIC, *frames])
             self._state.apply(message, now)
 

@@ -121,6 +121,10 @@ class EngineCore:
         """Hashes that entered and left the prefix cache since the last call: (stored, removed)."""
         return self._scheduler.kv_cache.pool.take_events()
 
+    def cached_blocks(self) -> set[bytes]:
+        """The hashes that the prefix cache holds now."""
+        return self._scheduler.kv_cache.pool.cached_hashes
+
     def reset_prefix_cache(self) -> bool:
         """Forget all cached prefixes; False, and nothing done, while any request holds blocks."""
         return self._scheduler.kv_cache.pool.reset()

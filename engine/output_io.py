@@ -29,15 +29,16 @@ from cluster.wire.sockets import (
     try_send,
     watch_disconnects,
 )
+from engine.block_event_batch import BlockEventBatch
 from engine.input_io import FrontendGone, FrontendJoined, Stop
 from engine.io_thread import IoThread, ThreadFailed
 from engine.metrics import EngineMetrics
 from engine.scheduling.scheduler import OutputsByFrontend
 from engine.stats import EngineStats
+from engine.throughput_log import ThroughputLog
 
 BUSY_REPORT_SECONDS = 0.05
 IDLE_REPORT_SECONDS = 0.5
-THROUGHPUT_LOG_SECONDS = 10.0
 
 
 class PhaseChanged(NamedTuple):
@@ -57,6 +58,12 @@ class StepDone(NamedTuple):
     removed_blocks: list[bytes]
 
 
+class CachedBlocks(NamedTuple):
+    """The whole prefix cache, as it is after the `StepDone` before this: somebody has missed some."""
+
+    hashes: set[bytes]
+
+
 class UtilityDone(NamedTuple):
     """The answer to a utility call of one frontend."""
 
@@ -65,7 +72,14 @@ class UtilityDone(NamedTuple):
 
 
 OutputItem = (
-    PhaseChanged | StepDone | UtilityDone | FrontendJoined | FrontendGone | EngineGoodbye | Stop
+    PhaseChanged
+    | StepDone
+    | CachedBlocks
+    | UtilityDone
+    | FrontendJoined
+    | FrontendGone
+    | EngineGoodbye
+    | Stop
 )
 
 
@@ -118,6 +132,7 @@ class OutputThread(IoThread):
         self._phase = PhaseChanged(EnginePhase.STARTING)
         self._step: StepDone | None = None
         self._report_seq = 0
+        self._block_events = BlockEventBatch()
         self._events_seq = 0
         self._reported_at = 0.0
         self._is_changed = True
@@ -153,9 +168,14 @@ class OutputThread(IoThread):
                     load = self._load_report()
                     message = EngineCoreOutputs(self._rank, self._incarnation, outputs, load)
                     self._send(index, message)
-                self._publish_block_events(item)
+                self._block_events.add(item.stored_blocks, item.removed_blocks)
+                if not item.stats.is_busy:
+                    self._publish_block_events()
                 self._metrics.observe(item.stats)
                 self._throughput.observe(item.stats)
+            case CachedBlocks():
+                self._block_events.start_over(item.hashes)
+                self._is_changed = True
             case PhaseChanged():
                 self._phase, self._is_changed = item, True
                 self._send_report()
@@ -211,6 +231,7 @@ class OutputThread(IoThread):
     def _send_report(self) -> None:
         self._reported_at = time.monotonic()
         self._is_changed = False
+        self._publish_block_events()
         try_send(self._reports, self._encoder.encode(self._load_report()))
 
     def _load_report(self) -> LoadReport:
@@ -244,45 +265,12 @@ class OutputThread(IoThread):
             decode_seconds_per_kv_token=speeds.decode_seconds_per_kv_token,
             slowdown=speeds.slowdown,
             acknowledged=step.acknowledged,
+            events_seq=self._events_seq,
         )
 
-    def _publish_block_events(self, step: StepDone) -> None:
-        if step.stored_blocks or step.removed_blocks:
+    def _publish_block_events(self) -> None:
+        """Tell what has changed. If that gets lost, its number is missing, and frontends ask."""
+        for changes in self._block_events.take():
             self._events_seq += 1
-            events = BlockEvents(
-                self._rank, self._incarnation, self._events_seq,
-                step.stored_blocks, step.removed_blocks,
-            )  # fmt: skip
+            events = BlockEvents(self._rank, self._incarnation, self._events_seq, *changes)
             try_send(self._reports, self._encoder.encode(events))
-
-
-class ThroughputLog:
-    """One line every ten seconds while there is traffic."""
-
-    def __init__(self) -> None:
-        self._logger = logging.getLogger("engine")
-        self._since = time.monotonic()
-        self._last: EngineStats | None = None
-
-    def observe(self, stats: EngineStats) -> None:
-        """Log if it is time."""
-        now = time.monotonic()
-        last = self._last
-        if last is None or now - self._since > 2 * THROUGHPUT_LOG_SECONDS:
-            self._last, self._since = stats, now  # the first traffic after a quiet time
-            return
-        seconds = now - self._since
-        if seconds < THROUGHPUT_LOG_SECONDS:
-            return
-        queries = stats.prefix_queries - last.prefix_queries
-        hits = stats.prefix_hits - last.prefix_hits
-        self._logger.info(
-            "%.0f tok/s computed, running %d, waiting %d, KV %.0f %%, prefix hits %.0f %%, preemptions %d",
-            (stats.computed_tokens - last.computed_tokens) / seconds,
-            stats.running,
-            stats.waiting,
-            100 * stats.kv_cache_usage,
-            100 * hits / queries if queries else 0,
-            stats.preemptions - last.preemptions,
-        )
-        self._last, self._since = stats, now

@@ -29,12 +29,21 @@ from engine.core import EngineCore
 from engine.input_io import FrontendGone, FrontendJoined, InputItem, InputThread, Stop
 from engine.io_thread import ThreadFailed
 from engine.metrics import EngineMetrics
-from engine.output_io import OutputThread, PhaseChanged, StepDone, StepProgress, UtilityDone
+from engine.output_io import (
+    CachedBlocks,
+    OutputThread,
+    PhaseChanged,
+    StepDone,
+    StepProgress,
+    UtilityDone,
+)
 from engine.scheduling.output import ModelRunner
 from engine.scheduling.scheduler import OutputsByFrontend
 from engine.step_recorder import StepRecorder
 
 SIGNAL_LOOK_SECONDS = 0.5
+BLOCKS_PUBLISHED_SECONDS = 1.0
+"""The whole cache is told at most this often: it goes to all frontends, whoever asks."""
 
 
 class LoadedRunner(ModelRunner, Protocol):
@@ -79,6 +88,7 @@ class EngineCoreProc:
         )  # fmt: skip
         self._input: InputThread | None = None
         self._recorder = StepRecorder(config, rank, incarnation)
+        self._blocks_published_at = float("-inf")
         self._is_stopping = False
 
     def stop(self) -> None:
@@ -207,10 +217,9 @@ class EngineCoreProc:
                 core.abort_frontend(item.frontend_index)
                 self._output.outbox.put(item)
             case Utility():
-                if item.call_id:  # 0 wants no answer: a probe of the connection
-                    self._output.outbox.put(
-                        UtilityDone(item.frontend_index, self._call(core, item))
-                    )
+                result = self._call(core, item)
+                if item.call_id:  # 0 wants no answer
+                    self._output.outbox.put(UtilityDone(item.frontend_index, result))
             case ThreadFailed():
                 raise item.error
             case Stop():
@@ -230,6 +239,16 @@ class EngineCoreProc:
         acknowledged = [(index, *known) for index, known in self._acknowledged.items()]
         self._output.outbox.put(StepDone(outputs, core.stats(), acknowledged, stored, removed))
 
+    def _publish_blocks(self, core: EngineCore) -> bool:
+        """Tell all frontends everything that is cached; False if that was done a moment ago."""
+        now = time.monotonic()
+        if now - self._blocks_published_at < BLOCKS_PUBLISHED_SECONDS:
+            return False
+        self._blocks_published_at = now
+        self._publish(core, {})  # changes up to now are to come before the whole
+        self._output.outbox.put(CachedBlocks(core.cached_blocks()))
+        return True
+
     def _call(self, core: EngineCore, call: Utility) -> UtilityResult:
         result: object
         match call.method:
@@ -237,6 +256,8 @@ class EngineCoreProc:
                 result = True
             case "reset_prefix_cache":
                 result = core.reset_prefix_cache()
+            case "publish_blocks":
+                result = self._publish_blocks(core)
             case "check_invariants":
                 core.check_invariants()
                 result = True

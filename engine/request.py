@@ -35,6 +35,8 @@ class Request:
     """Chained hashes of the full blocks of `token_ids`, as far as they are known."""
     cache_salt: str = ""
     priority: int = 0
+    tenant: str = ""
+    """Who asks; empty where nobody is told apart."""
     isolated_until: int = 0
     """Until it has so many output tokens nobody else is in its steps."""
     arrived_at: float = 0.0
@@ -73,6 +75,7 @@ class Request:
             block_hashes=list(message.block_hashes),
             cache_salt=message.cache_salt,
             priority=message.priority,
+            tenant=message.tenant,
             isolated_until=message.isolated_until,
             arrived_at=now - message.age_seconds,
             accepted_at=now,

@@ -33,6 +33,7 @@ ROUTES = [
     Route("/version", operations.version),
     Route("/metrics", operations.metrics),
     Route("/cluster", operations.cluster),
+    Route("/cluster/decisions", administration.decisions),
     Route("/cluster/operation", administration.operation),
     Route("/cluster/drain", administration.drain, methods=["POST"]),
     Route("/cluster/restart", administration.restart, methods=["POST"]),

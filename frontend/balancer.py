@@ -1,36 +1,35 @@
 """The choice of a replica: pure decisions over what is known of the engines. No socket, no clock."""
 
 import random
+from collections.abc import Callable, Mapping
 
-from frontend.routing.marginal_cost import MarginalCost
+from frontend.routing.marginal_cost import MARGINAL_COST, MarginalCost
+from frontend.routing.peer_policies import VLLM, LMetric, PowerOfTwo, SMGLeastLoad, VLLMClassic
 from frontend.routing.simple_policies import LeastInflight, Random, RoundRobin
-from frontend.routing.view import EngineChoice, RoutedRequest, RoutingView
+from frontend.routing.view import EngineChoice, Policy, RoutedRequest, RoutingView
 
-OLD_NEWS_SECONDS = 0.3
-"""Reports older than this flatten the choice to the better of two random engines."""
-
-
-class Balancer:
-    """Chooses by one policy; flattens the choice when all it has is old news."""
-
-    def __init__(self, policy_name: str, random_source: random.Random) -> None:
-        self.policy_name = policy_name
-        self._random = random_source
-        self._policy = _POLICIES[policy_name](random_source)
-
-    def choose(self, view: RoutingView, request: RoutedRequest) -> EngineChoice | None:
-        """The engine for this request; None if no engine may be chosen."""
-        if not view.loads:
-            return None
-        fresh = [load for load in view.loads if load.report_age_seconds <= OLD_NEWS_SECONDS]
-        if not fresh and len(view.loads) > 2:
-            view = view._replace(loads=self._random.sample(list(view.loads), 2))
-        return self._policy.choose(view, request)
-
-
-_POLICIES: dict[str, type[MarginalCost | LeastInflight | RoundRobin | Random]] = {
-    "marginal-cost": MarginalCost,
+POLICIES: Mapping[str, Callable[[random.Random], Policy]] = {
+    MARGINAL_COST: MarginalCost,
+    "vllm": VLLM,
+    "vllm-classic": VLLMClassic,
+    "power-of-two": PowerOfTwo,
     "least-inflight": LeastInflight,
     "round-robin": RoundRobin,
     "random": Random,
+    # For comparison in the simulator only; `--routing` does not offer them.
+    "lmetric": LMetric,
+    "smg-least-load": SMGLeastLoad,
 }
+"""Every policy by name."""
+
+
+class Balancer:
+    """Chooses by one policy."""
+
+    def __init__(self, policy_name: str, random_source: random.Random) -> None:
+        self.policy_name = policy_name
+        self._policy = POLICIES[policy_name](random_source)
+
+    def choose(self, view: RoutingView, request: RoutedRequest) -> EngineChoice | None:
+        """The engine for this request; None if no engine may be chosen."""
+        return self._policy.choose(view, request) if view.loads else None

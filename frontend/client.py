@@ -12,6 +12,7 @@ from cluster.wire.block_hash import HASH_SEED
 from cluster.wire.endpoints import Endpoints
 from cluster.wire.messages import (
     AbortRequests,
+    BlockEvents,
     ClusterView,
     EngineCoreOutputs,
     EngineDeath,
@@ -31,7 +32,7 @@ from frontend.convictions import Convictions
 from frontend.dispatcher import Dispatcher
 from frontend.engine_book import EngineBook
 from frontend.failover import Failover
-from frontend.metrics import FrontendMetrics
+from frontend.metrics import EngineKnowledge, FrontendMetrics
 from frontend.request import GenerationRequest
 from frontend.request_stream import RequestStream
 from frontend.request_table import RequestTable
@@ -41,6 +42,8 @@ from frontend.waiting_line import WaitingLine
 
 TICK_SECONDS = 0.1
 ANNOUNCE_SECONDS = 0.5
+MOST_RESYNCS_A_TICK = 4
+"""After the coordinator's return all engines may have to be asked: their caches come one by one."""
 PROBE_DELAYS_SECONDS = (0.0, 0.01, 0.1)
 """A ROUTER forgets a peer a moment after its monitor has told of the closed connection."""
 
@@ -83,7 +86,13 @@ class DPLBClient:
         self._suspicions = Suspicions(settings.max_migrations)
         self._convictions = Convictions(settings.conviction_timeout)
         self._dispatcher = Dispatcher(
-            (index, incarnation), self._view, balancer, self._suspicions, metrics, self._send
+            (index, incarnation),
+            self._view,
+            balancer,
+            self._suspicions,
+            metrics,
+            self._send,
+            config.engine.enable_prefix_caching,
         )
         self._admission = Admission(self._view, self._waiting, self._convictions, metrics)
         self._requests = RequestTable(
@@ -196,6 +205,10 @@ class DPLBClient:
             "deaths": describe_deaths(self._view, now),
         }
 
+    def decisions(self) -> list[dict[str, object]]:
+        """The last choices of an engine, the newest first, and why."""
+        return self._dispatcher.decisions.explain(time.monotonic())
+
     async def call_engines(
         self, method: str, timeout_seconds: float = 10.0
     ) -> dict[int, UtilityResult]:
@@ -250,6 +263,8 @@ class DPLBClient:
         for output in outputs.outputs:
             in_flight = self._requests.get(output.request_id)
             if in_flight is None or not in_flight.is_of(book, output.attempt):
+                if output.finish_reason is not None:
+                    book.settle_aborted(output.request_id)
                 continue
             if output.first_output_index > in_flight.num_output_tokens:
                 self._complaints.warning("gap", "engine %d skipped tokens", book.rank)
@@ -285,6 +300,10 @@ class DPLBClient:
         for hello in early.values():
             self.on_hello(hello)
         self._requests.serve_waiting()
+
+    def on_block_events(self, events: BlockEvents) -> None:
+        """Keep up with what an engine's prefix cache holds."""
+        self._view.accept_block_events(events)
 
     def on_connection_closed(self) -> None:
         """Try each engine, now and a moment later; many that close at once cost no more tries."""
@@ -349,12 +368,21 @@ class DPLBClient:
         self._probe(book for book in self._view.books.values() if book.disconnected_at is not None)
         self._requests.serve_waiting()
         self._requests.fail_overdue(now)
+        self._ask_for_missed_blocks(now)
         self._metrics.engines_known(
             {
-                book.rank: (now - book.heard_at, book.unacknowledged)
+                book.rank: EngineKnowledge(
+                    now - book.heard_at, book.unacknowledged, book.prefix.num_blocks
+                )
                 for book in self._view.books.values()
             }
         )
+
+    def _ask_for_missed_blocks(self, now: float) -> None:
+        for book in self._view.resyncs_due(now)[:MOST_RESYNCS_A_TICK]:
+            if self._send(book, Utility(self._index, 0, "publish_blocks")):
+                book.note_resync_asked(now)
+                self._metrics.resync_asked(book.rank)
 
     def _announce(self) -> None:
         """Tell the coordinator again and again, so that a new one knows this frontend at once."""

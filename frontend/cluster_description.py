@@ -65,6 +65,7 @@ def _describe_load(report: LoadReport) -> dict[str, object]:
         "prefill_tokens_per_second": round(report.prefill_tokens_per_second, 1),
         "decode_seconds_per_step": report.decode_seconds_per_step,
         "decode_seconds_per_request": report.decode_seconds_per_request,
+        "decode_seconds_per_kv_token": report.decode_seconds_per_kv_token,
         "slowdown": round(report.slowdown, 3),
     }
 
@@ -80,6 +81,9 @@ def _describe_book(view: LiveView, rank: int, now: float) -> dict[str, object]:
         "requests_from_here": book.in_flight,
         "unacknowledged": book.unacknowledged,
         "max_model_len": book.hello.max_model_len,
+        "max_num_seqs": book.hello.max_num_seqs,
+        "block_size": book.hello.block_size,
+        "num_blocks": book.hello.num_blocks,
         "model_fingerprint": book.hello.model_fingerprint,
     }
 

@@ -11,10 +11,11 @@ from zmq.utils.monitor import parse_monitor_message
 from cluster.errors import DecodeError, ProtocolMismatch
 from cluster.telemetry.logs import RateLimited
 from cluster.wire.codec import Decoder, Encoder, check_protocol_version
-from cluster.wire.endpoints import VIEW_TOPIC, Endpoints
+from cluster.wire.endpoints import BLOCKS_TOPIC, VIEW_TOPIC, Endpoints
 from cluster.wire.ids import is_identity_of
 from cluster.wire.messages import (
     PROTOCOL_VERSION,
+    BlockEvents,
     ClusterView,
     Conviction,
     EngineCoreOutputs,
@@ -60,6 +61,10 @@ class LinkListener(Protocol):
         """The coordinator tells how the cluster is."""
         ...
 
+    def on_block_events(self, events: BlockEvents) -> None:
+        """An engine tells, by the coordinator, what has entered and left its prefix cache."""
+        ...
+
     def on_connection_closed(self) -> None:
         """Some engine's connection has closed; ZeroMQ does not say whose."""
         ...
@@ -86,11 +91,14 @@ class ClusterLink:
         self._encoder = Encoder()
         self._from_engines: Decoder[EngineToFrontend] = Decoder(EngineToFrontend)
         self._from_coordinator: Decoder[ClusterView] = Decoder(ClusterView)
+        self._block_events: Decoder[BlockEvents] = Decoder(BlockEvents)
         self._hello = FrontendHello(PROTOCOL_VERSION, *frontend, own.requests, own.outputs)
         self._router = bind_router(context, own.requests)
         self._monitor = self._router.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         self._outputs = bind_pull(context, own.outputs)
         self._view = connect_sub(context, endpoints.view, VIEW_TOPIC)
+        # A socket of its own: a flood of them is not to hold up, or push out, the news of a death.
+        self._blocks = connect_sub(context, endpoints.view, BLOCKS_TOPIC)
         self._reports = connect_reports(context, endpoints.reports)
         loop = asyncio.get_running_loop()
         self._router_reader = LoopReader(loop, self._router, self._on_router)
@@ -98,6 +106,7 @@ class ClusterLink:
             self._router_reader,
             LoopReader(loop, self._outputs, self._on_outputs),
             LoopReader(loop, self._view, self._on_view),
+            LoopReader(loop, self._blocks, self._on_blocks),
             LoopReader(loop, self._monitor, self._on_monitor),
         ]
 
@@ -106,7 +115,9 @@ class ClusterLink:
         for reader in self._readers:
             reader.close()
         self._router.disable_monitor()
-        for socket in (self._router, self._outputs, self._view, self._reports, self._monitor):
+        for socket in (
+            self._router, self._outputs, self._view, self._blocks, self._reports, self._monitor,
+        ):  # fmt: skip
             socket.close()
 
     def send(self, rank: int, incarnation: int, message: Message) -> bool:
@@ -170,6 +181,14 @@ class ClusterLink:
             self._complain(frames, error)
             return
         self._listener.on_view(view)
+
+    def _on_blocks(self, frames: list[bytes]) -> None:
+        try:
+            events = self._block_events.decode(frames[1:])
+        except DecodeError as error:
+            self._complain(frames, error)
+            return
+        self._listener.on_block_events(events)
 
     def _on_monitor(self, frames: list[bytes]) -> None:
         if parse_monitor_message(frames)["event"] == zmq.EVENT_DISCONNECTED:

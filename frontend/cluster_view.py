@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from cluster.wire.messages import (
+    BlockEvents,
     ClusterView,
     EngineDeath,
     EngineEntry,
@@ -102,7 +103,7 @@ class LiveView:
         replaced = self.books.get(hello.rank)
         if replaced is not None and replaced.incarnation > hello.incarnation:
             return None
-        self.books[hello.rank] = EngineBook(hello, self._frontend)
+        self.books[hello.rank] = EngineBook(hello, self._frontend, known_since=now)
         if replaced is None:
             return None
         if replaced.incarnation < hello.incarnation:
@@ -113,6 +114,11 @@ class LiveView:
         """Take in a load report, whichever way it came."""
         if self.is_current(report.rank, report.incarnation):
             self.books[report.rank].accept(report, made_at)
+
+    def accept_block_events(self, events: BlockEvents) -> None:
+        """Take in what a cache has gained and lost; that of other incarnations is of no use."""
+        if self.is_current(events.rank, events.incarnation):
+            self.books[events.rank].prefix.apply(events)
 
     def apply(self, view: ClusterView, now: float) -> list[EngineDeath]:
         """Take in a view of the coordinator. Returns the deaths that are news, or explained now."""
@@ -215,6 +221,12 @@ class LiveView:
         # STARTING is the view's word for an engine whose first report has not reached it; it has
         # said hello here, and so it serves.
         return state in (EngineState.READY, EngineState.STARTING)
+
+    def resyncs_due(self, now: float) -> list[EngineBook]:
+        """Engines to ask for their whole caches; nobody while the coordinator could not pass them on."""
+        if self._is_coordinator_away(now):
+            return []
+        return [book for book in self.books.values() if book.is_resync_due(now)]
 
     def counts(self, now: float) -> EngineCounts:
         """How many engines there are, and how many of them serve."""

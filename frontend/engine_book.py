@@ -1,9 +1,12 @@
 """What one frontend knows of one engine's load: exact about its own requests, however old the report."""
 
+from collections.abc import Sequence
 from math import ceil
 from typing import NamedTuple
 
 from cluster.wire.messages import EngineHello, LoadReport
+from frontend.routing.prefix_index import PrefixIndex
+from frontend.routing.resync_timer import ResyncTimer
 
 LEAST_LEAD_REQUESTS, LEAST_LEAD_SHARE = 4, 1 / 8
 LEAD_STEPS = 3
@@ -97,7 +100,9 @@ class EngineBook:
     that the engine ends itself needs no entry: the report that travels with its last output has it.
     """
 
-    def __init__(self, hello: EngineHello, frontend: tuple[int, int]) -> None:
+    def __init__(
+        self, hello: EngineHello, frontend: tuple[int, int], known_since: float = float("-inf")
+    ) -> None:
         self.hello = hello
         self.rank = hello.rank
         self.incarnation = hello.incarnation
@@ -105,11 +110,16 @@ class EngineBook:
         self.heard_at = float("-inf")
         """When the newest report was made, on our clock."""
         self.disconnected_at: float | None = None
+        self.prefix = PrefixIndex(hello.block_size)
+        self._resync = ResyncTimer()
+        self._known_since = known_since
         self._frontend = frontend
         self._last_seq = 0
         self._sent = Ledger()
         self._withdrawn = Ledger()
         self._charges: dict[str, Charge] = {}
+        self._aborts: dict[str, int] = {}
+        """By request: the `dispatch_seq` of aborts that no report includes yet, rising."""
         self._unbegun: set[str] = set()
         """Own requests that this engine has, and has sent no token of."""
         self._turnover, self._num_steps = 0.0, 0
@@ -126,10 +136,20 @@ class EngineBook:
         """Own requests that the newest report does not count yet."""
         return len(self._sent)
 
-    def dispatch(self, request_id: str, prompt_tokens: int) -> int:
-        """Enter a request that is being sent, and return its `dispatch_seq`."""
+    def dispatch(
+        self,
+        request_id: str,
+        context_tokens: int,
+        block_hashes: Sequence[bytes] = (),
+        hit_tokens: int = 0,
+    ) -> int:
+        """Enter a request that is being sent, and return its `dispatch_seq`.
+
+        `hit_tokens` of its context are expected in the engine's cache; its last token never is.
+        """
         self._last_seq += 1
-        charge = Charge(1, prompt_tokens, prompt_tokens)
+        charge = Charge(1, max(1, context_tokens - hit_tokens), context_tokens)
+        self.prefix.promise(request_id, block_hashes)
         self._charges[request_id] = charge
         self._unbegun.add(request_id)
         self._sent.add(self._last_seq, charge)
@@ -137,6 +157,7 @@ class EngineBook:
 
     def undo_dispatch(self, request_id: str) -> None:
         """Take back the newest dispatch: the socket did not take it."""
+        self.prefix.withdraw(request_id)
         del self._charges[request_id]
         self._unbegun.remove(request_id)
         self._sent.remove(self._last_seq)
@@ -145,11 +166,14 @@ class EngineBook:
     def withdraw(self, request_id: str, has_begun: bool) -> int:
         """Enter the abort of a request, and return its `dispatch_seq`."""
         self._last_seq += 1
+        self.prefix.withdraw(request_id)
         charge = self._charges.pop(request_id)
         self._unbegun.discard(request_id)
         if has_begun:
             charge = charge._replace(uncomputed_tokens=0)
         self._withdrawn.add(self._last_seq, charge)
+        self._aborts.pop(request_id, None)  # to rise, it goes to the end
+        self._aborts[request_id] = self._last_seq
         return self._last_seq
 
     def begin(self, request_id: str) -> None:
@@ -158,9 +182,16 @@ class EngineBook:
 
     def settle(self, request_id: str) -> None:
         """Close the entry of a request that the engine has ended."""
+        self.prefix.withdraw(request_id)
         self._charges.pop(request_id, None)
         self._unbegun.discard(request_id)
         self._ended += 1
+
+    def settle_aborted(self, request_id: str) -> None:
+        """Close the entry of an abort that came too late: the engine has ended the request itself."""
+        seq = self._aborts.pop(request_id, None)
+        if seq is not None:
+            self._withdrawn.remove(seq)
 
     def accept(self, report: LoadReport, made_at: float) -> None:
         """Take in a report of this incarnation; an older one than the newest changes nothing."""
@@ -179,6 +210,8 @@ class EngineBook:
             if (index, incarnation) == self._frontend:
                 self._sent.forget_until(acknowledged)
                 self._withdrawn.forget_until(acknowledged)
+                while self._aborts and next(iter(self._aborts.values())) <= acknowledged:
+                    del self._aborts[next(iter(self._aborts))]
 
     def has_room(self, num_frontends: int, now: float, has_begun: bool = False) -> bool:
         """Whether it would soon run one more request, besides those that others may be sending.
@@ -228,4 +261,16 @@ class EngineBook:
             sent=self._sent.total,
             withdrawn=self._withdrawn.total,
             capacity_tokens=self.hello.num_blocks * self.hello.block_size,
+            in_flight=self.in_flight,
+            known_seconds=now - self._known_since,
         )
+
+    def is_resync_due(self, now: float) -> bool:
+        """Whether to ask the engine for its whole cache: something that it told has not come here."""
+        return self.report is not None and self._resync.is_due(
+            self.prefix, self.report.events_seq, now
+        )
+
+    def note_resync_asked(self, now: float) -> None:
+        """It was asked."""
+        self._resync.note_asked(now)

@@ -53,3 +53,7 @@ class EngineClient(Protocol):
     def describe(self) -> dict[str, object]:
         """The cluster as this frontend sees it, in values that JSON can carry."""
         ...
+
+    def decisions(self) -> list[dict[str, object]]:
+        """The last choices of an engine, the newest first, and why; in values that JSON can carry."""
+        ...

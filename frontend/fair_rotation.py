@@ -1,12 +1,26 @@
 """Whose turn it is among tenants that all wait: fair queueing, counted in tokens."""
 
 import heapq
+from collections.abc import Callable
 
 from frontend.in_flight import InFlight
 from frontend.tenant_line import Dispatch, TenantLine
 
 EXPECTED_OUTPUT_TOKENS = 256
 """What an answer is taken to have at most: clients ask for more than they will get."""
+
+MaySend = Callable[[str], bool]
+"""Whether this tenant may have a request sent now."""
+
+
+def anybody(tenant: str) -> bool:
+    """Every tenant may send."""
+    return True
+
+
+def nobody(tenant: str) -> bool:
+    """No tenant may send."""
+    return False
 
 
 def cost_tokens(in_flight: InFlight) -> int:
@@ -59,8 +73,11 @@ class FairRotation:
             if not line:
                 del self._lines[tenant]
 
-    def offer(self, dispatch: Dispatch) -> InFlight | None:
-        """Offer requests, those whose turn it is first, until one is sent; None if none was."""
+    def offer(self, dispatch: Dispatch, may_send: MaySend = anybody) -> InFlight | None:
+        """Offer requests, those whose turn it is first, until one is sent; None if none was.
+
+        A tenant that may send nothing now keeps its turn.
+        """
         offered: list[str] = []
         sent = None
         try:
@@ -74,7 +91,7 @@ class FairRotation:
                     self._push(tenant)
                     continue
                 offered.append(tenant)
-                sent = line.offer(dispatch)
+                sent = line.offer(dispatch) if may_send(tenant) else None
                 if sent is not None:
                     self._now_tokens = max(self._now_tokens, turn)
                     self._turns[tenant] = turn + cost_tokens(sent)

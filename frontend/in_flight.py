@@ -79,6 +79,7 @@ class InFlight:
             age_seconds=now - self.request.arrived_at,
             traceparent=self.request.traceparent,
             isolated_until=isolated_until,
+            tenant=self.request.tenant,
         )
 
     def assign(self, engine: EngineBook | None) -> None:

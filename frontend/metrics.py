@@ -1,9 +1,20 @@
 """What clients got, measured where they get it."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from cluster.telemetry.metrics import counter, gauge, histogram, withdraw
 from cluster.wire.sampling import FinishReason
+
+
+class EngineKnowledge(NamedTuple):
+    """What a frontend knows of one engine, and how well."""
+
+    report_age_seconds: float
+    unacknowledged: int
+    """Requests sent there that its newest report does not count yet."""
+    prefix_blocks: int
+    """Blocks of its prefix cache that are known."""
 
 
 class FrontendMetrics:
@@ -28,6 +39,9 @@ class FrontendMetrics:
         self._convictions = counter("request_convictions")
         self._decisions = counter("routing_decisions")
         self._cost = histogram("routing_cost_seconds")
+        self._hit_tokens = counter("routing_hit_tokens")
+        self._prefix_blocks = gauge("prefix_index_blocks")
+        self._resyncs = counter("prefix_index_resyncs")
         self._snapshot_age = gauge("snapshot_age_seconds")
         self._unacknowledged = gauge("unacknowledged_dispatches")
         self._known_ranks: set[int] = set()
@@ -90,10 +104,15 @@ class FrontendMetrics:
         """A request has killed engines."""
         self._convictions.inc()
 
-    def routed(self, rank: int, policy: str, cost_seconds: float) -> None:
-        """A request was sent to an engine."""
+    def routed(self, rank: int, policy: str, cost_seconds: float, hit_tokens: int) -> None:
+        """A request was sent to an engine, which is expected to hold so much of it."""
         self._decisions.labels(str(rank), policy).inc()
         self._cost.observe(cost_seconds)
+        self._hit_tokens.labels(str(rank)).inc(hit_tokens)
+
+    def resync_asked(self, rank: int) -> None:
+        """An engine was asked for its whole prefix cache."""
+        self._resyncs.labels(str(rank)).inc()
 
     def refused(self, reason: str) -> None:
         """A request was refused."""
@@ -103,14 +122,16 @@ class FrontendMetrics:
         """A frame was no message."""
         self._bad_frames.inc()
 
-    def engines_known(self, engines: Mapping[int, tuple[float, int]]) -> None:
-        """By rank: how old the newest report of an engine is, and what it does not count yet."""
-        for rank, (age_seconds, unacknowledged) in engines.items():
-            self._snapshot_age.labels(self._frontend, str(rank)).set(age_seconds)
-            self._unacknowledged.labels(self._frontend, str(rank)).set(unacknowledged)
+    def engines_known(self, engines: Mapping[int, EngineKnowledge]) -> None:
+        """Everything that is known of each engine, by rank; of all others nothing is."""
+        for rank, knowledge in engines.items():
+            labels = (self._frontend, str(rank))
+            self._snapshot_age.labels(*labels).set(knowledge.report_age_seconds)
+            self._unacknowledged.labels(*labels).set(knowledge.unacknowledged)
+            self._prefix_blocks.labels(*labels).set(knowledge.prefix_blocks)
         for rank in self._known_ranks - engines.keys():
-            withdraw(self._snapshot_age.labels(self._frontend, str(rank)))
-            withdraw(self._unacknowledged.labels(self._frontend, str(rank)))
+            for of_engines in (self._snapshot_age, self._unacknowledged, self._prefix_blocks):
+                withdraw(of_engines.labels(self._frontend, str(rank)))
         self._known_ranks = set(engines)
 
     def loop_state(self, queued: int, queued_tokens: int, lag_seconds: float) -> None:

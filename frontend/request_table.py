@@ -16,6 +16,7 @@ from frontend.metrics import FrontendMetrics
 from frontend.request import GenerationRequest
 from frontend.request_stream import RequestStream, Told
 from frontend.suspicion import EngineKey, Suspicions
+from frontend.tenant_shares import TenantShares
 from frontend.waiting_line import WaitingLine
 
 RETRY_AFTER_SECONDS = 5
@@ -40,6 +41,7 @@ class RequestTable:
         self._convictions = convictions
         self._metrics = metrics
         self._requests: dict[str, InFlight] = {}
+        self._shares = TenantShares()
         self._is_idle = asyncio.Event()
         self._is_idle.set()
         self._complaints = RateLimited(logging.getLogger("frontend.requests"))
@@ -89,13 +91,19 @@ class RequestTable:
 
     def put_back(self, requests: list[InFlight]) -> None:
         """Send those that have lost their engine to others; who gets none waits first."""
+        for in_flight in requests:
+            self._shares.release(in_flight.request.request_id)
         self._waiting.join_first(requests)
         self.serve_waiting()
 
     def serve_waiting(self) -> None:
         """Send what waits, as far as there is room."""
         if self._waiting:
-            self._waiting.serve(self._dispatch, self._dispatcher.has_room)
+            self._waiting.serve(self._dispatch, self._dispatcher.has_room, self._may_overtake)
+
+    def _may_overtake(self, tenant: str) -> bool:
+        """Whether engines start a request of this tenant before all that waits there of others."""
+        return self._shares.holds_little(tenant, self._dispatcher.num_places)
 
     def _dispatch(self, in_flight: InFlight) -> bool:
         """Send a request, if any engine takes it now, and it was not convicted while it waited."""
@@ -104,12 +112,16 @@ class RequestTable:
             if self._convictions.hold_against(in_flight.request):
                 self.fail(in_flight, "the same request has ended the engines that served it")
                 return False
+        tenant = in_flight.request.tenant
         try:
-            return self._dispatcher.dispatch(in_flight)
+            is_sent = self._dispatcher.dispatch(in_flight, self._may_overtake(tenant))
         except Exception:  # noqa: BLE001 - logged; one request costs no other its turn
             self._complaints.warning("dispatch", "a dispatch failed: %s", traceback.format_exc())
             self.fail(in_flight, "the request could not be sent to an engine")
             return False
+        if is_sent:
+            self._shares.take(in_flight.request.request_id, tenant)
+        return is_sent
 
     def take(self, in_flight: InFlight, output: EngineCoreOutput, now: float) -> None:
         """Pass an output of its engine on, which may be the last."""
@@ -151,6 +163,7 @@ class RequestTable:
     def _end(self, in_flight: InFlight) -> None:
         request_id = in_flight.request.request_id
         del self._requests[request_id]
+        self._shares.release(request_id)
         self._suspicions.forget(request_id)
         if not self._requests:
             self._is_idle.set()

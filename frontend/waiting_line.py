@@ -11,7 +11,7 @@ from typing import NamedTuple
 from cluster.config import FrontendConfig
 from cluster.errors import Overloaded
 from frontend.backlog import Backlog, DrainRate
-from frontend.fair_rotation import FairRotation, cost_tokens
+from frontend.fair_rotation import FairRotation, MaySend, anybody, cost_tokens, nobody
 from frontend.in_flight import InFlight
 from frontend.request import GenerationRequest
 from frontend.tenant_line import Dispatch, TenantLine
@@ -121,10 +121,16 @@ class WaitingLine:
                 self._priorities.pop(bisect_left(self._priorities, request.priority))
         self._count(place, -1)
 
-    def serve(self, dispatch: Dispatch, has_room: Callable[[], bool]) -> None:
+    def serve(
+        self,
+        dispatch: Dispatch,
+        has_room: Callable[[], bool],
+        may_overtake: MaySend = nobody,
+    ) -> None:
         """Offer one after the other to `dispatch`; those that it sends have left.
 
-        What is new is offered only while there is room; for what has begun `dispatch` finds it.
+        What is new is offered only while there is room, or of tenants that need none since they
+        `may_overtake` what waits in engines; for what has begun `dispatch` finds room.
         `dispatch` may let any request leave; what it asks to be served meanwhile, this call serves.
         """
         if self._is_serving:
@@ -133,8 +139,8 @@ class WaitingLine:
         try:
             while self._places:
                 sent = self._begun.offer(dispatch)
-                if sent is None and has_room():
-                    sent = self._offer_new(dispatch)
+                if sent is None:
+                    sent = self._offer_new(dispatch, anybody if has_room() else may_overtake)
                 if sent is None:
                     return
                 self._drain.on_sent(cost_tokens(sent))
@@ -144,10 +150,10 @@ class WaitingLine:
         finally:
             self._is_serving = False
 
-    def _offer_new(self, dispatch: Dispatch) -> InFlight | None:
+    def _offer_new(self, dispatch: Dispatch, may_send: MaySend) -> InFlight | None:
         for priority in list(self._priorities):
             rotation = self._rotations.get(priority)
-            sent = rotation.offer(dispatch) if rotation is not None else None
+            sent = rotation.offer(dispatch, may_send) if rotation is not None else None
             if sent is not None:
                 return sent
         return None

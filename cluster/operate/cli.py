@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from cluster.errors import ControlError
 from cluster.launch.exit_codes import ExitCode
+from cluster.operate.decisions import add_decisions, show_decisions
 from cluster.operate.looking import show_status
 from cluster.operate.operations import add_operations, drain, restart, scale
 from cluster.operate.stopping import stop
@@ -23,7 +24,7 @@ def build_parser() -> argparse.ArgumentParser:
     status.add_argument("--json", action="store_true", help="Print JSON.")
     ending = commands.add_parser("stop", help="Let running requests finish, then end the cluster.")
     ending.add_argument("--now", action="store_true", help="Do not wait for requests.")
-    for command in (status, ending, *add_operations(commands)):
+    for command in (status, add_decisions(commands), ending, *add_operations(commands)):
         command.add_argument(
             "--cluster", metavar="ID", help="Which cluster, where several are running."
         )
@@ -36,6 +37,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 _COMMANDS = {
     "status": show_status,
+    "decisions": show_decisions,
     "stop": stop,
     "drain": drain,
     "restart": restart,

@@ -69,6 +69,8 @@ class AddRequest(Message, frozen=True, tag=0x01):
     isolated_until: Count = 0
     """Until it has so many output tokens it is computed in steps of its own: it may have killed an
     engine, and if it does so again, nobody else was there."""
+    tenant: str = ""
+    """Who asks, where keys tell several apart: one leaves places and prompt tokens to others."""
 
 
 class AbortRequests(Message, frozen=True, tag=0x02):

@@ -18,6 +18,7 @@ from engine.scheduling.request_output import engine_output, keep_prompt_logprobs
 from engine.scheduling.request_queue import RequestQueue
 from engine.scheduling.step_plan import StepPlan
 from engine.scheduling.stop_condition import finish, finish_if_complete
+from engine.scheduling.tenants import may_take_place, wanted_tokens
 
 _logger = logging.getLogger(__name__)
 
@@ -123,8 +124,7 @@ class Scheduler:
     def schedule(self, now: float) -> SchedulerOutput:
         """The next step's work; something of it whenever there is any request."""
         plan = StepPlan(self._config.max_num_batched_tokens)
-        next_waiting = self.waiting.first() if self.waiting else None
-        for turn in self._turns.in_order(self.running.values(), next_waiting):
+        for turn in self._turns.in_order(self.running.values(), self.waiting.first()):
             if turn is None:
                 self._schedule_all_others(plan, now)
             else:
@@ -139,13 +139,18 @@ class Scheduler:
         self._schedule_decodes(plan)
         if len(plan):
             plan.limit_new_prompts(self._config.prefill_chunk_while_decoding)
+        plan.share_new_prompts(
+            wanted_tokens(
+                self.waiting.tokens_by_tenant, self.running.values(), self._config.max_num_seqs
+            )
+        )
         self._schedule_prompts(plan)
         self._admit(plan, now)
 
     def _schedule_alone(self, request: Request, plan: StepPlan, now: float) -> None:
         """Plan a step of this one, if there is a slot and room for it; it may still wait."""
         if request.status is not RequestStatus.RUNNING:
-            if plan.preempted or not self._start_first_waiting(now):
+            if plan.preempted or not self._start_if_room(request, now):
                 return
         elif request.is_decoding and not self._make_room(request, plan):
             return
@@ -180,7 +185,7 @@ class Scheduler:
         self.waiting.push(request)
 
     def _schedule_prompts(self, plan: StepPlan) -> None:
-        """Go on with what is partly computed: one new prompt at most, as `_admit` sees to."""
+        """Go on with what is partly computed: one new prompt of each tenant, as `_admit` sees to."""
         for request in self.running.values():
             if request.is_decoding or request.is_isolated:
                 continue
@@ -191,27 +196,34 @@ class Scheduler:
         """Start waiting requests, strictly in order: a large one is not overtaken for ever.
 
         Only from tokens that all running requests left over. So no stream is left out of a step, and
-        prompts are computed one by one. An isolated one is started by its own step, and waited for.
+        a tenant's prompts are computed one by one. A tenant that has had its share is passed over.
+        An isolated request is started by its own step, and waited for.
         """
-        while self.waiting and not plan.preempted:
-            request = self.waiting.first()
-            if request.is_isolated or not plan.tokens_left_for(request):
+        passed_over: set[str] = set()
+        while not plan.preempted and (request := self.waiting.first(passed_over)) is not None:
+            if request.is_isolated:
                 break
-            if not self._start_first_waiting(now):
+            running = self.running.values()
+            if not plan.tokens_left_for(request) or not may_take_place(
+                request.tenant, running, self._config.max_num_seqs
+            ):
+                passed_over.add(request.tenant)
+            elif self._start_if_room(request, now):
+                plan.schedule(request, self.kv_cache.block_table(request))
+            else:
                 break
-            plan.schedule(request, self.kv_cache.block_table(request))
 
-    def _start_first_waiting(self, now: float) -> bool:
-        """Admit the request that is to be served next; False if it has to wait for room."""
+    def _start_if_room(self, request: Request, now: float) -> bool:
+        """Admit this request; False if it has to wait for room."""
         # All that run may have to share one step, however they came here.
         if len(self.running) >= min(self._config.max_num_seqs, self._config.max_num_batched_tokens):
             return False
-        request = self.waiting.first()
         prefix = self._find_prefix(request)
         watermark = WATERMARK_BLOCKS_PER_RUNNING * len(self.running)
         if not self.kv_cache.allocate_slots(request, request.num_tokens, prefix, watermark):
             return False
-        self._start(self.waiting.pop(), len(prefix) * self.kv_cache.block_size, now)
+        self.waiting.remove(request)
+        self._start(request, len(prefix) * self.kv_cache.block_size, now)
         return True
 
     def _find_prefix(self, request: Request) -> list[KVCacheBlock]:

@@ -1,7 +1,10 @@
 """One step while it is being planned: what is left of its budget, and what it holds so far."""
 
+from collections.abc import Mapping
+
 from engine.request import Request
 from engine.scheduling.output import ScheduledRequest, SchedulerOutput
+from engine.scheduling.tenants import share_tokens
 
 
 class StepPlan:
@@ -10,6 +13,8 @@ class StepPlan:
     def __init__(self, max_num_batched_tokens: int) -> None:
         self._tokens_left = max_num_batched_tokens
         self._new_prompt_tokens_left = max_num_batched_tokens
+        self._new_prompt_tokens_of: dict[str, int] = {}
+        """By tenant, what is left of its share; empty while nothing is shared."""
         self.preempted: list[Request] = []
         self._scheduled: dict[str, ScheduledRequest] = {}
 
@@ -24,11 +29,22 @@ class StepPlan:
         """
         self._new_prompt_tokens_left = num_tokens
 
+    def share_new_prompts(self, wanted_tokens: Mapping[str, int]) -> None:
+        """From here on each tenant has an even share of what the step can take of new prompts.
+
+        So a short prompt of one need not wait for a long one of another. With next to nothing to
+        share it goes by the order alone.
+        """
+        num_tokens = max(0, min(self._tokens_left, self._new_prompt_tokens_left))
+        if 1 < len(wanted_tokens) <= num_tokens:
+            self._new_prompt_tokens_of = share_tokens(wanted_tokens, num_tokens)
+
     def tokens_left_for(self, request: Request) -> int:
         """How many tokens of the request the step could take."""
         if request.num_output_tokens:
             return self._tokens_left
-        return max(0, min(self._tokens_left, self._new_prompt_tokens_left))
+        num_tokens = max(0, min(self._tokens_left, self._new_prompt_tokens_left))
+        return min(num_tokens, self._new_prompt_tokens_of.get(request.tenant, num_tokens))
 
     def schedule(self, request: Request, block_table: list[int]) -> None:
         """Compute as many of the request's tokens as the budget allows, one at least."""
@@ -36,6 +52,8 @@ class StepPlan:
         assert num_tokens > 0, f"{request.request_id} is scheduled without a token"
         self._tokens_left -= num_tokens
         self._new_prompt_tokens_left -= num_tokens
+        if not request.num_output_tokens and request.tenant in self._new_prompt_tokens_of:
+            self._new_prompt_tokens_of[request.tenant] -= num_tokens
         self._scheduled[request.request_id] = ScheduledRequest(
             request, request.num_computed_tokens, num_tokens, block_table
         )

@@ -1,4 +1,4 @@
-"""Drain, restart and scale over HTTP, for who has an admin key; `launch` does it.
+"""Operation over HTTP, for who has an admin key: decisions shown; drain, restart and scale by `launch`.
 
 The bodies are those of `cluster.launch.operation`, checked there: what they may hold is written once.
 """
@@ -16,6 +16,7 @@ from frontend.routes.json_response import json_response
 from frontend.services import services_of
 
 LONGEST_BODY_BYTES = 4096
+MOST_DECISIONS = 1000
 
 
 async def drain(request: Request) -> Response:
@@ -36,6 +37,23 @@ async def scale(request: Request) -> Response:
 async def operation(request: Request) -> Response:
     """What is under way, and how the last operation ended."""
     return json_response(msgspec.Raw((await _ask(request, "operation")).encode()))
+
+
+async def decisions(request: Request) -> Response:
+    """The last choices of an engine that this frontend made, the newest first, and why.
+
+    `?n=` asks for fewer than all that are kept. Each frontend knows its own.
+    """
+    asked = request.query_params.get("n", str(MOST_DECISIONS))
+    if not asked.isdecimal() or not 1 <= int(asked) <= MOST_DECISIONS:
+        raise InvalidRequest(f"n must be a whole number from 1 to {MOST_DECISIONS}", "n")
+    client = services_of(request).client
+    return json_response(
+        {
+            "answered_by": client.describe().get("answered_by"),
+            "decisions": client.decisions()[: int(asked)],
+        }
+    )
 
 
 async def _begin(request: Request, verb: str) -> Response:

@@ -49,8 +49,14 @@ async def metrics(request: Request) -> Response:
 
 
 async def cluster(request: Request) -> Response:
-    """The state of every process, as this frontend sees it."""
-    return json_response(services_of(request).client.describe())
+    """The state of every process as this frontend sees it, and what bounds an engine's steps."""
+    services = services_of(request)
+    engine = services.config.engine
+    steps = {
+        "max_num_batched_tokens": engine.max_num_batched_tokens,
+        "prefill_chunk_while_decoding": engine.prefill_chunk_while_decoding,
+    }
+    return json_response({**services.client.describe(), "engine_steps": steps})
 
 
 async def reset_prefix_cache(request: Request) -> Response:

@@ -17,7 +17,7 @@ class LeastInflight:
         counts = {load.rank: _requests(load) for load in view.loads}
         fewest = min(counts.values())
         rank = self._random.choice([rank for rank, count in counts.items() if count == fewest])
-        return EngineChoice(rank, 0.0)
+        return EngineChoice(rank, 0.0, counts)
 
 
 def _requests(load: EngineLoad) -> int:

@@ -5,7 +5,7 @@ from statistics import median_high, median_low
 from typing import NamedTuple
 
 from cluster.wire.messages import LoadReport
-from frontend.engine_book import EngineLoad
+from frontend.engine_book import STALE_REPORT_SECONDS, EngineLoad
 
 EQUAL_SPEED_RATIO = 1.7
 """Engines whose measured speeds differ by less are taken to be equally fast: on equal devices the
@@ -18,6 +18,8 @@ REFERENCE_REQUESTS = 8
 """The decode step by which engines are compared."""
 LEAST_REQUEST_SHARE = 0.02
 """What a request adds to a step, at least, as a share of the step's fixed time."""
+LEAST_MEASURED, MOST_MEASURED = 1e-9, 1e9
+"""A rate or a time out of these bounds is nonsense, and as good as not measured."""
 
 
 class Speeds(NamedTuple):
@@ -27,46 +29,44 @@ class Speeds(NamedTuple):
     decode_seconds_per_step: float = 0.02
     decode_seconds_per_request: float = 0.002
     decode_seconds_per_kv_token: float = 1e-6
-
-    def decode_seconds(self, requests: float, kv_tokens: float) -> float:
-        """Time of a decode step."""
-        per_request = max(
-            self.decode_seconds_per_request, LEAST_REQUEST_SHARE * self.decode_seconds_per_step
-        )
-        return (
-            self.decode_seconds_per_step
-            + per_request * requests
-            + self.decode_seconds_per_kv_token * kv_tokens
-        )
-
-    @property
-    def reference_seconds(self) -> float:
-        """Time of the step by which engines are compared."""
-        return self.decode_seconds(REFERENCE_REQUESTS, 0)
+    reference_seconds: float = 0.02 + REFERENCE_REQUESTS * 0.002
+    """Time of the decode step by which engines are compared."""
 
 
 def typical_speeds(loads: Sequence[EngineLoad]) -> Speeds:
     """What the engine in the middle has measured; of two, the faster one."""
     reports = [load.report for load in loads if load.report is not None]
-    prefill = [r.prefill_tokens_per_second for r in reports if r.prefill_tokens_per_second]
-    decode = [speeds for r in reports if (speeds := _decode_speeds(r)) is not None]
+    rates = [report.prefill_tokens_per_second for report in reports]
+    rates = [rate for rate in rates if LEAST_MEASURED < rate < MOST_MEASURED]
+    decode = [(_reference_seconds(report), index) for index, report in enumerate(reports)]
+    decode = [pair for pair in decode if LEAST_MEASURED < pair[0] < MOST_MEASURED]
     typical = Speeds()
     if decode:
-        seconds = median_low([speeds.reference_seconds for speeds in decode])
-        typical = next(speeds for speeds in decode if speeds.reference_seconds == seconds)
-    if prefill:
-        typical = typical._replace(prefill_tokens_per_second=median_high(prefill))
+        seconds, index = median_low(decode)
+        report = reports[index]
+        typical = Speeds(
+            typical.prefill_tokens_per_second,
+            report.decode_seconds_per_step,
+            _seconds_per_request(report),
+            report.decode_seconds_per_kv_token,
+            seconds,
+        )
+    if rates:
+        typical = typical._replace(prefill_tokens_per_second=median_high(rates))
     return typical
 
 
-def _decode_speeds(report: LoadReport) -> Speeds | None:
-    """The decode terms that an engine has measured; None before it has decoded anything."""
-    speeds = Speeds(
-        decode_seconds_per_step=report.decode_seconds_per_step,
-        decode_seconds_per_request=report.decode_seconds_per_request,
-        decode_seconds_per_kv_token=report.decode_seconds_per_kv_token,
-    )
-    return speeds if speeds.reference_seconds > 0 else None
+def _seconds_per_request(report: LoadReport) -> float:
+    fitted = report.decode_seconds_per_request
+    least = LEAST_REQUEST_SHARE * report.decode_seconds_per_step
+    if fitted < least:
+        return least
+    return fitted
+
+
+def _reference_seconds(report: LoadReport) -> float:
+    """Time of the reference step by this engine's fit; 0 before it has decoded anything."""
+    return report.decode_seconds_per_step + REFERENCE_REQUESTS * _seconds_per_request(report)
 
 
 class Slowness(NamedTuple):
@@ -77,25 +77,47 @@ class Slowness(NamedTuple):
     momentary: float = 1.0
     """Its recent steps against its own usual ones."""
 
-    @classmethod
-    def of(cls, load: EngineLoad, typical: Speeds) -> "Slowness":
+
+NO_SLOWNESS = Slowness()
+
+
+class SlownessScale:
+    """Compares engines with the typical one."""
+
+    def __init__(self, typical: Speeds) -> None:
+        self._tokens_per_second = rate = typical.prefill_tokens_per_second
+        self._reference_seconds = seconds = typical.reference_seconds
+        self._least_rate, self._most_rate = rate / EQUAL_SPEED_RATIO, rate * EQUAL_SPEED_RATIO
+        self._least_seconds, self._most_seconds = (
+            seconds / EQUAL_SPEED_RATIO,
+            seconds * EQUAL_SPEED_RATIO,
+        )
+
+    def of(self, load: EngineLoad) -> Slowness:
         """By what this engine's newest report says."""
         report = load.report
         if report is None:
-            return cls()
-        idle_seconds = 0.0
-        if report.waiting + report.running == 0:
-            idle_seconds = report.seconds_since_step + load.report_age_seconds
-        weight = 0.5 ** (idle_seconds / FORGIVEN_SECONDS)
-        rate, own = report.prefill_tokens_per_second, _decode_speeds(report)
-        prefill = typical.prefill_tokens_per_second / rate if rate else 1.0
-        decode = own.reference_seconds / typical.reference_seconds if own is not None else 1.0
-        momentary = report.slowdown if report.slowdown > SLOWED_DOWN_RATIO else 1.0
-        return cls(
-            _unless_equal(prefill) ** weight, _unless_equal(decode) ** weight, momentary**weight
-        )
+            return NO_SLOWNESS
+        rate, seconds = report.prefill_tokens_per_second, _reference_seconds(report)
+        prefill = decode = momentary = 1.0
+        if not self._least_rate < rate < self._most_rate and _is_measured(rate):
+            prefill = self._tokens_per_second / rate
+        if not self._least_seconds < seconds < self._most_seconds and _is_measured(seconds):
+            decode = seconds / self._reference_seconds
+        if report.slowdown > SLOWED_DOWN_RATIO:
+            momentary = report.slowdown
+        if prefill == decode == momentary == 1.0:
+            return NO_SLOWNESS
+        weight = 0.5 ** (_unproven_seconds(load, report) / FORGIVEN_SECONDS)
+        return Slowness(prefill**weight, decode**weight, momentary**weight)
 
 
-def _unless_equal(ratio: float) -> float:
-    """The ratio of two speeds, or 1 if they are as good as equal."""
-    return ratio if not 1 / EQUAL_SPEED_RATIO < ratio < EQUAL_SPEED_RATIO else 1.0
+def _is_measured(rate_or_seconds: float) -> bool:
+    return LEAST_MEASURED < rate_or_seconds < MOST_MEASURED
+
+
+def _unproven_seconds(load: EngineLoad, report: LoadReport) -> float:
+    """For how long nothing has shown that this engine is still slow, or could have."""
+    if report.waiting + report.running == 0:
+        return max(0.0, report.seconds_since_step) + load.report_age_seconds
+    return load.report_age_seconds if load.report_age_seconds > STALE_REPORT_SECONDS else 0.0

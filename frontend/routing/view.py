@@ -27,10 +27,15 @@ class RoutedRequest(NamedTuple):
 
 
 class EngineChoice(NamedTuple):
-    """The engine that a request goes to, and its predicted cost there."""
+    """The engine that a request goes to, and why."""
 
     rank: int
     cost_seconds: float
+    """Its predicted cost there; 0 by policies that predict none."""
+    scores: Mapping[int, float] = {}
+    """By rank: what the policy compared, in a unit of its own; less is better. Empty if nothing."""
+    left_out: Sequence[int] = ()
+    """Ranks that took no part in this choice, though they might have been chosen."""
 
 
 class Policy(Protocol):

@@ -15,11 +15,15 @@ from cluster.wire.messages import (
     PROTOCOL_VERSION,
     BlockEvents,
     ClusterView,
+    DesiredState,
     EnginePhase,
     FlightRecord,
     FrontendHello,
     LoadReport,
     Message,
+    ProcessExited,
+    ProcessStarted,
+    Role,
 )
 from cluster.wire.sockets import (
     Context,
@@ -104,6 +108,21 @@ def test_block_events_are_passed_on_as_they_are(tell: Tell, subscribe: Subscribe
     tell(events)
     frames = wait_until(lambda: receive_all(blocks))[0]
     assert frames == [BLOCKS_TOPIC, *Encoder().encode(events)]
+
+
+def test_block_events_of_strangers_and_of_the_dead_are_not_passed_on(
+    tell: Tell, subscribe: Subscribe
+) -> None:
+    blocks = subscribe(BLOCKS_TOPIC)
+    views = subscribe(VIEW_TOPIC)
+    next_view(views)
+    tell(DesiredState(2, 1, draining=False, processes=[]))
+    tell(ProcessStarted(Role.ENGINE, 0, 2, pid=1))
+    tell(ProcessExited(Role.ENGINE, 1, 1, "SIGKILL", fault=False))
+    for rank, incarnation in [(0, 1), (0, 3), (1, 1), (2, 1), (0, 2)]:
+        tell(BlockEvents(rank, incarnation, 1, [b"a" * 16], []))
+    frames = wait_until(lambda: receive_all(blocks))[0]
+    assert frames == [BLOCKS_TOPIC, *Encoder().encode(BlockEvents(0, 2, 1, [b"a" * 16], []))]
 
 
 def test_an_engine_that_hangs_is_told_of_with_its_flight_record(

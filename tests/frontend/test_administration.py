@@ -135,6 +135,36 @@ async def test_a_launcher_that_does_not_answer_is_503_and_holds_up_nobody(
         assert "launch does not answer within 0.3 s" in response.json()["error"]["message"]
 
 
+async def test_decisions_are_shown_the_newest_first_and_no_more_than_asked_for(
+    tmp_path: Path,
+) -> None:
+    async with http_client(tmp_path, admin_key=["boss"]) as client:
+        for _ in range(3):
+            body = {"prompt": "Hi", "max_tokens": 1}
+            await client.post("/v1/completions", json=body, headers=ADMIN)
+        every = (await client.get("/cluster/decisions", headers=ADMIN)).json()["decisions"]
+        assert len({decision["request_id"] for decision in every}) == 3
+        last = await client.get("/cluster/decisions?n=2", headers=ADMIN)
+        assert last.json()["decisions"] == every[:2]
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "many", "1001", "1.5", ""])
+async def test_a_wrong_number_of_decisions_is_400_and_names_the_limit(
+    tmp_path: Path, number: str
+) -> None:
+    async with http_client(tmp_path, admin_key=["boss"]) as client:
+        response = await client.get(f"/cluster/decisions?n={number}", headers=ADMIN)
+        assert response.status_code == 400
+        assert "from 1 to 1000" in response.json()["error"]["message"]
+
+
+async def test_decisions_need_an_admin_key(tmp_path: Path) -> None:
+    async with http_client(tmp_path, admin_key=["boss"], api_key=["user"]) as client:
+        user = {"Authorization": "Bearer user"}
+        assert (await client.get("/cluster/decisions")).status_code == 401
+        assert (await client.get("/cluster/decisions", headers=user)).status_code == 403
+
+
 async def status_of(client: httpx.AsyncClient, path: str, key: str | None) -> int:
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     if path == "/v1/models":

@@ -1,5 +1,6 @@
 """The client against engines that are played by hand: every order of messages can be had."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
@@ -12,8 +13,10 @@ from prometheus_client import Counter
 
 from cluster.config import ClusterConfig, EngineConfig, FrontendConfig
 from cluster.errors import Convicted, InvalidRequest, NotServing
+from cluster.wire.block_hash import hash_blocks
 from cluster.wire.messages import (
     AbortRequests,
+    BlockEvents,
     ClusterView,
     Conviction,
     EngineCoreOutput,
@@ -24,6 +27,7 @@ from cluster.wire.messages import (
     EngineState,
     FlightRecord,
     LoadReport,
+    Utility,
 )
 from cluster.wire.sampling import FinishReason, SamplingParams
 from cluster.wire.sockets import Context
@@ -34,7 +38,7 @@ from frontend.metrics import FrontendMetrics
 from frontend.request import GenerationRequest
 from frontend.request_stream import RequestStream
 from frontend.utility_calls import UtilityCalls
-from tests.support.waiting import wait_until_async
+from tests.support.waiting import POLL_SECONDS, wait_until_async
 from tests.support.wire_engine import BLOCK_SIZE, WireEngine
 
 StartEngine = Callable[..., WireEngine]
@@ -401,6 +405,134 @@ async def test_a_conviction_ends_after_its_time(client: DPLBClient) -> None:
         client.submit(request("a"))
     await wait_until_async(lambda: client.describe()["convictions"] == 0)
     client.submit(request("a"))
+
+
+# ── prefixes ──
+
+PROMPT = list(range(5 * BLOCK_SIZE))
+PROMPT_HASHES = hash_blocks(PROMPT, BLOCK_SIZE)
+
+
+def prefixed(name: str, *more_token_ids: int) -> GenerationRequest:
+    """A request that begins with the prompt."""
+    prompt = [*PROMPT, *more_token_ids]
+    return replace(
+        request(name), prompt_token_ids=prompt, block_hashes=hash_blocks(prompt, BLOCK_SIZE)
+    )
+
+
+def cache(client: DPLBClient, *block_hashes: bytes, rank: int = 0) -> None:
+    """Let an engine tell that it holds these blocks."""
+    client.on_block_events(BlockEvents(rank, 1, 1, list(block_hashes), []))
+
+
+def acknowledge_all(client: DPLBClient) -> None:
+    """What was sent before counts no longer, as if every engine had reported."""
+    for book in client._view.books.values():
+        book._sent.forget_until(99)
+
+
+def uncomputed_tokens(client: DPLBClient) -> int:
+    """What the only engine is expected to compute for what it was sent."""
+    return client._view.books[0].load(0.0).sent.uncomputed_tokens
+
+
+async def test_a_request_goes_where_its_prefix_is(client: DPLBClient, engine: StartEngine) -> None:
+    holder = engine(1)
+    await serve(client, engine(0))
+    await serve(client, holder)
+    cache(client, *PROMPT_HASHES, rank=1)
+    before = counted(client._metrics._hit_tokens).get(("1",), 0)
+    for name in ("a", "b", "c", "d"):
+        stream = client.submit(prefixed(name, 7))
+        assert stream.engine_rank == 1
+        holder.put_out(EngineCoreOutput(name, 0, 0, [7], FinishReason.LENGTH))
+        await wait_until_async(lambda: client.num_in_flight == 0)
+        acknowledge_all(client)
+    assert counted(client._metrics._hit_tokens)["1",] - before == 4 * len(PROMPT)
+
+
+async def test_of_a_prompt_that_is_wholly_cached_one_token_is_computed(
+    client: DPLBClient, engine: StartEngine
+) -> None:
+    await serve(client, engine())
+    cache(client, *PROMPT_HASHES)
+    client.submit(prefixed("a"))
+    assert uncomputed_tokens(client) == 1
+
+
+async def test_prompt_logprobs_need_the_whole_prompt_computed(
+    client: DPLBClient, engine: StartEngine
+) -> None:
+    await serve(client, engine())
+    cache(client, *PROMPT_HASHES)
+    client.submit(replace(prefixed("a"), sampling=SamplingParams(prompt_logprobs=1)))
+    assert uncomputed_tokens(client) == len(PROMPT)
+
+
+async def test_what_is_sent_somewhere_counts_as_cached_there(
+    client: DPLBClient, engine: StartEngine
+) -> None:
+    serving = engine()
+    await serve(client, serving)
+    client.submit(prefixed("a"))
+    client.submit(prefixed("b", 7))
+    assert uncomputed_tokens(client) == len(PROMPT) + 1
+    serving.put_out(EngineCoreOutput("a", 0, 0, [7], FinishReason.LENGTH))
+    serving.put_out(EngineCoreOutput("b", 0, 0, [7], FinishReason.LENGTH))
+    await wait_until_async(lambda: client.num_in_flight == 0)
+    client.submit(prefixed("c"))
+    assert uncomputed_tokens(client) == 2 * len(PROMPT) + 1
+
+
+async def test_a_session_goes_on_where_it_was(client: DPLBClient, engine: StartEngine) -> None:
+    engines = [engine(rank) for rank in range(2)]
+    for serving in engines:
+        await serve(client, serving)
+    ranks = set()
+    for name in ("a", "b", "c", "d", "e"):
+        stream = client.submit(replace(prefixed(name), block_hashes=[], session="s"))
+        assert stream.engine_rank is not None
+        ranks.add(stream.engine_rank)
+        engines[stream.engine_rank].put_out(EngineCoreOutput(name, 0, 0, [7], FinishReason.LENGTH))
+        await wait_until_async(lambda: client.num_in_flight == 0)
+        acknowledge_all(client)
+    assert len(ranks) == 1
+
+
+async def test_decisions_are_told_the_newest_first(client: DPLBClient, engine: StartEngine) -> None:
+    await serve(client, engine())
+    cache(client, *PROMPT_HASHES)
+    for name in ("a", "b"):
+        client.submit(prefixed(name))
+    told: list[Any] = client.decisions()
+    assert [(decision["request_id"], decision["chosen"]) for decision in told] == [
+        ("b", 0),
+        ("a", 0),
+    ]
+    assert told[0]["engines"][0]["hit_tokens"] == len(PROMPT) - 1
+
+
+async def test_an_engine_is_asked_for_events_that_have_not_come(
+    client: DPLBClient, engine: StartEngine
+) -> None:
+    serving = engine()
+    await serve(client, serving)
+    report = LoadReport(0, 1, 1, EnginePhase.READY, events_seq=2)
+    serving.tell(EngineCoreOutputs(0, 1, [], report))
+    cache(client, *PROMPT_HASHES)
+
+    async def coordinator() -> None:
+        while True:
+            client.on_view(view(EngineEntry(0, 1, EngineState.READY)))
+            await asyncio.sleep(POLL_SECONDS)
+
+    coordinating = asyncio.create_task(coordinator())
+    assert await serving.next_message() == Utility(0, 0, "publish_blocks")
+    client.on_block_events(BlockEvents(0, 1, 3, PROMPT_HASHES[:1], [], cleared=True))
+    assert not client._view.resyncs_due(time.monotonic() + 60)
+    assert client._view.books[0].prefix.num_blocks == 1
+    coordinating.cancel()
 
 
 # ── what cannot move ──

@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -90,6 +92,36 @@ def test_what_was_sent_can_be_taken_back() -> None:
     book.undo_dispatch("b")
     assert book.load(0.0).sent == Charge(1, 10, 10)
     assert book.dispatch("c", 5) == 2
+
+
+def test_what_the_cache_holds_is_not_charged_but_the_last_token_always_is() -> None:
+    book = new_book()
+    book.dispatch("a", 40, hit_tokens=32)
+    assert book.load(0.0).sent == Charge(1, 8, 40)
+    book.dispatch("b", 32, hit_tokens=32)
+    assert book.load(0.0).sent == Charge(2, 9, 72)
+
+
+def test_the_blocks_of_a_request_are_promised_while_the_engine_has_it() -> None:
+    book, hashes = new_book(), [b"first", b"second"]
+    endings: list[Callable[[str], object]] = [
+        book.settle,
+        book.undo_dispatch,
+        lambda request_id: book.withdraw(request_id, has_begun=False),
+    ]
+    for number, end in enumerate(endings):
+        book.dispatch(str(number), 40, hashes)
+        assert book.prefix.hit_tokens(hashes) == 32
+        end(str(number))
+        assert book.prefix.hit_tokens(hashes) == 0
+
+
+def test_it_tells_how_many_requests_it_has_and_for_how_long_the_engine_is_known() -> None:
+    book = EngineBook(HELLO, frontend=(2, 1), known_since=3.0)
+    book.dispatch("a", 10)
+    book.accept(report(1, acknowledged=1), made_at=0.0)
+    load = book.load(5.0)
+    assert (load.in_flight, load.known_seconds) == (1, 2.0)
 
 
 # ── the lead ──

@@ -174,6 +174,21 @@ def test_one_that_comes_anew_is_next_however_many_requests_of_another_wait() -> 
     assert "quiet" in serve(line, 2)
 
 
+def test_without_room_only_tenants_that_may_overtake_are_offered() -> None:
+    line = new_line()
+    fill(line, 50, tenant="loud")
+    join(line, waiting_request("quiet", tenant="quiet"))
+    offered: list[str] = []
+
+    def take(in_flight: InFlight) -> bool:
+        offered.append(in_flight.request.request_id)
+        return True
+
+    line.serve(take, lambda: False, lambda tenant: tenant == "quiet")
+    assert offered == ["quiet"]
+    assert serve(line, 2) == ["loud0", "loud1"]  # who was passed over keeps place and turn
+
+
 def test_long_requests_count_for_more_than_short_ones() -> None:
     line = new_line()
     fill(line, 100, tenant="long", prompt_tokens=1000)

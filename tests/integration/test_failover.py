@@ -83,7 +83,7 @@ async def idle_everywhere(client: DPLBClient, num_engines: int) -> None:
 
     def are_engines_idle() -> bool:
         engines: Any = client.describe()["engines"]
-        loads = [engine["load"] for engine in engines if engine["state"] == "ready"]
+        loads = [engine["load"] for engine in engines if engine.get("state") == "ready"]
         busy = [load for load in loads if load["waiting"] or load["running"] or load["used_blocks"]]
         return len(loads) == num_engines and not busy
 

@@ -94,6 +94,10 @@ class MortalEngines:
         """Nothing to tell."""
         return {}
 
+    def decisions(self) -> list[dict[str, object]]:
+        """Nothing to choose."""
+        return []
+
     async def close(self) -> None:
         """End the work."""
         if self._task is not None:

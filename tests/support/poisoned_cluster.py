@@ -200,8 +200,9 @@ class PoisonedCluster:
             frontend.unjudged.append((death, losses))
             frontend.waiting[:0] = own
             if not self._late:
+                explained = frontend.judge_all()
                 for other in self.frontends:
-                    other.suspicions.acquit(frontend.judge_all())
+                    other.suspicions.acquit(explained)
                 frontend.waiting = [r for r in frontend.waiting if not r.is_done]
         self.engines[rank] = SimulatedEngine(
             engine.incarnation + 1, rounds_until_ready=self._random.randint(0, 5)

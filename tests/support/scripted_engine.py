@@ -81,6 +81,13 @@ class ScriptedEngine:
         """One engine."""
         return {"engines": [{"rank": 0, "state": "READY"}]}
 
+    def decisions(self) -> list[dict[str, object]]:
+        """Each request went to the only engine."""
+        return [
+            {"request_id": request.request_id, "chosen": 0, "engines": []}
+            for request in reversed(self.submitted)
+        ]
+
     @property
     def finish_reasons(self) -> list[FinishReason]:
         """Why requests ended, as clients were told."""

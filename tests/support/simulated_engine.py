@@ -66,6 +66,7 @@ class SimulatedEngine:
         cache_salt: str = "",
         attempt: int = 0,
         isolated_until: int = 0,
+        tenant: str = "",
         **sampling: Any,
     ) -> EngineCoreOutput | None:
         """Send a request, and take what the engine says to it at once, if anything."""
@@ -83,6 +84,7 @@ class SimulatedEngine:
             cache_salt=cache_salt,
             age_seconds=age_seconds,
             isolated_until=isolated_until,
+            tenant=tenant,
         )
         refusal = self.core.add_request(message, self.now)
         answer = self.answers.setdefault(request_id, Answer(message, list(output)))

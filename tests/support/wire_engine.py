@@ -93,7 +93,7 @@ class WireEngine:
                     await asyncio.sleep(0.002)
                     continue
                 message = self._decoder.decode(frames)
-                if not isinstance(message, Utility) or message.call_id:
+                if not isinstance(message, Utility) or message.method != "ping":
                     return message
 
     async def next_request(self) -> AddRequest:

@@ -178,7 +178,7 @@ def test_a_preempted_request_goes_before_those_that_wait() -> None:
     engine.add("waiting", range(40, 50))
     while not engine.step().preempted:
         pass
-    assert engine.scheduler.waiting.first().request_id == "young"
+    assert engine.scheduler.waiting.pop().request_id == "young"
 
 
 def test_nobody_is_admitted_in_a_step_that_preempts() -> None:
