@@ -4,7 +4,9 @@ import argparse
 import asyncio
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,13 +21,45 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of `python -m loadtests`."""
+class Command(NamedTuple):
+    """A command with a module of its own, which has `add_arguments(parser)` and `main(arguments)`."""
+
+    module: str
+    help: str
+
+
+COMMANDS = {
+    "compare-policies": Command(
+        "loadtests.comparison.cli",
+        "start clusters with one routing policy after the other, under the same loads",
+    ),
+    "simulate": Command(
+        "loadtests.simulation.cli",
+        "compare routing policies in a simulated cluster, without processes",
+    ),
+    "balancer": Command(
+        "loadtests.balancer_benchmark",
+        "measure what a routing decision costs, and check its limits",
+    ),
+    "fit": Command(
+        "loadtests.fit", "write a cost model for simulations, from what a running cluster measured"
+    ),
+}
+"""Loaded when they are asked for: who sends requests needs no cluster on the same machine."""
+
+
+def build_parser(only: str | None = None) -> argparse.ArgumentParser:
+    """The parser of `python -m loadtests`; with `only`, other commands have no arguments."""
     parser = argparse.ArgumentParser(
-        prog="python -m loadtests", description="Load tests against a running server."
+        prog="python -m loadtests",
+        description="Load tests against a running server, and measurements of routing.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
     _add_run(commands.add_parser("run", help="send streaming requests and report what came back"))
+    for name, command in COMMANDS.items():
+        its_parser = commands.add_parser(name, help=command.help)
+        if only in (None, name):
+            import_module(command.module).add_arguments(its_parser)
     return parser
 
 
@@ -70,8 +104,16 @@ def _add_workload(workload: "argparse._ArgumentGroup") -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; 0 if every request got its whole answer, 1 if not, 2 for wrong usage."""
-    parsed = build_parser().parse_args(arguments)
+    """Run a command; 0 if all went as it must, 1 if not, 2 for wrong usage."""
+    given = sys.argv[1:] if arguments is None else arguments
+    parsed = build_parser(only=given[0] if given else "").parse_args(given)
+    if parsed.command in COMMANDS:
+        return int(import_module(COMMANDS[parsed.command].module).main(parsed))
+    return _run(parsed)
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    """Drive a running server; 0 if every request got its whole answer."""
     options = RunOptions(
         url=parsed.url,
         api_key=parsed.api_key,

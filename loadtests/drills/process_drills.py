@@ -1,6 +1,8 @@
 """Drills of everybody but engines: coordinator, frontends, launcher."""
 
 import asyncio
+import os
+import signal
 import time
 
 from loadtests.drills.blocking_http import ask_http
@@ -19,20 +21,22 @@ from loadtests.drills.faults import (
 from loadtests.drills.history import Exchange
 from loadtests.drills.kill_drills import MANY_RESTARTS
 from loadtests.drills.load import Load
+from loadtests.drills.processes import send_signal
 from loadtests.drills.stage import Stage
-from loadtests.drills.waiting import until, wait_until
+from loadtests.drills.waiting import POLL_SECONDS, until, wait_until
 
 MOST_LOST_PERCENT = 5.0
 WHOLE_AGAIN_SECONDS = 2.0
 WINDOW_SECONDS = 4.0
 """Goodput is compared over so long, half of it before a fault and half after."""
 ORPHAN_SECONDS = 5.0
+ABSENCE_SECONDS, SHORT_ABSENCE_SECONDS = 30.0, 6.0
 STATELESS_SECONDS = 1.0
 KNOCK_SECONDS = 0.05
 
 
 async def kill_coordinator(stage: Stage) -> None:
-    """Again and again: nobody but the launcher notices."""
+    """Again and again, and then for long: nobody but the launcher notices."""
     cluster = await stage.launch(MANY_RESTARTS)
     whole_seconds, killed_at = [], []
     async with stage.load(concurrency=8) as load:
@@ -44,6 +48,7 @@ async def kill_coordinator(stage: Stage) -> None:
             await asyncio.to_thread(_until_whole, cluster)
             whole_seconds.append(time.monotonic() - back_at)
             await wait(WINDOW_SECONDS / 2)
+        await _do_without_coordinator(stage)
     _check_goodput(stage, killed_at)
     stage.figure("coordinator kills", len(killed_at))
     stage.check_at_most(
@@ -51,6 +56,43 @@ async def kill_coordinator(stage: Stage) -> None:
     )
     stage.check("no engine was lost by it", await num_deaths(stage) == 0)
     await stage.settle()
+
+
+async def _do_without_coordinator(stage: Stage) -> None:
+    """Away for half a minute: the goodput of that time, compared to as long a time before."""
+    seconds = max(SHORT_ABSENCE_SECONDS, stage.scale * ABSENCE_SECONDS)
+    await wait(seconds)
+    stage.fault("keep the coordinator away")
+    began_at = time.monotonic()
+    await asyncio.to_thread(keep_coordinator_away, stage.cluster, seconds)
+    ended_at = time.monotonic()
+    await asyncio.to_thread(_until_whole, stage.cluster)
+    stage.recovered("the coordinator may stay")
+    before = tokens_between(stage, began_at - seconds, began_at) / seconds
+    during = tokens_between(stage, began_at, ended_at) / (ended_at - began_at)
+    stage.figure("time without a coordinator", ended_at - began_at, "s")
+    lost = max(0.0, 100 * (1 - during / max(1.0, before)))
+    stage.check_at_most("goodput lost without a coordinator", lost, MOST_LOST_PERCENT, "%")
+
+
+def keep_coordinator_away(cluster: Cluster, seconds: float) -> None:
+    """Kill the coordinator, and stop whoever is to follow it, for so long. Blocks.
+
+    A successor that is stopped at its birth costs nothing; one that is killed again and again would
+    make the launcher spawn tens of them a second, whose start is all that would be measured.
+    """
+    deadline = time.monotonic() + seconds
+    stopped = {cluster.kill("coordinator")}
+    try:
+        while time.monotonic() < deadline:
+            pid = cluster.find("coordinator").pid
+            if pid not in stopped:
+                send_signal(pid, lambda target: os.kill(target, signal.SIGSTOP))
+                stopped.add(pid)
+            time.sleep(POLL_SECONDS)
+    finally:
+        for pid in stopped:
+            send_signal(pid, lambda target: os.kill(target, signal.SIGCONT))
 
 
 async def freeze_coordinator(stage: Stage) -> None:
@@ -195,10 +237,10 @@ async def kill_launcher(stage: Stage) -> None:
 DRILLS = (
     Drill(
         "kill-coordinator",
-        "The coordinator is killed again and again: no request fails, goodput stays, and all is "
-        "whole again within 2 s of its restart.",
+        "The coordinator is killed again and again, and kept away for 30 s: no request fails, "
+        "goodput stays, and all is whole again within 2 s of its restart.",
         kill_coordinator,
-        seconds=150,
+        seconds=220,
     ),
     Drill(
         "freeze-coordinator",

@@ -58,7 +58,9 @@ def processes_below(directory: Path, but: Iterable[int] = ()) -> list[int]:
 
 
 def send_signal(pid: int, send: Callable[[int], None]) -> bool:
-    """Call `send` with the pid; False if the process is gone."""
+    """Call `send` with the pid; False if the process is gone, or there is none (0)."""
+    if pid <= 0:
+        return False  # to the kernel 0 and below are whole groups, our own among them
     try:
         send(pid)
     except ProcessLookupError:

@@ -1,10 +1,11 @@
 """How long a moved stream had to wait, beyond the time that its context took to be computed again."""
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from loadtests.drills.history import Arrival, Exchange, History, Mark
+from loadtests.drills.history import Arrival, Exchange, History
 
 LATE_SECONDS = 1.0
 """Tokens that were on their way when an engine was killed come a moment later."""
@@ -29,8 +30,8 @@ def gaps_beyond_recomputation(
     the last has to wait for all. What was cached counts as computed, and what whole answers had
     is not known and does not count.
     """
-    marks = [mark for mark in history.marks if mark.text.startswith("kill engine")]
-    victims = [victim for exchange in history.moved() for victim in _victims(exchange, marks)]
+    kills = sorted(mark.at for mark in history.marks if mark.text.startswith("kill engine"))
+    victims = [victim for exchange in history.moved() for victim in _victims(exchange, kills)]
     context_tokens: dict[float, int] = {}
     for victim in victims:
         known = context_tokens.get(victim.killed_at, 0)
@@ -39,14 +40,14 @@ def gaps_beyond_recomputation(
     return [max(0.0, v.gap_seconds - context_tokens[v.killed_at] / rate) for v in victims]
 
 
-def _victims(exchange: Exchange, marks: Sequence[Mark]) -> list[Victim]:
+def _victims(exchange: Exchange, kills: Sequence[float]) -> list[Victim]:
     """As many as it has moved; streams that go on have gaps at a kill too, but shorter ones."""
-    found = [victim for choice in exchange.choices for victim in _at_kills(exchange, choice, marks)]
+    found = [victim for choice in exchange.choices for victim in _at_kills(exchange, choice, kills)]
     found.sort(key=lambda victim: victim.gap_seconds, reverse=True)
     return found[: exchange.migrations]
 
 
-def _at_kills(exchange: Exchange, choice: int, marks: Sequence[Mark]) -> Iterator[Victim]:
+def _at_kills(exchange: Exchange, choice: int, kills: Sequence[float]) -> Iterator[Victim]:
     """The gaps of a choice in which an engine was killed; of several kills the last."""
     prompt = exchange.body.get("prompt")
     num_prompts = len(prompt) if isinstance(prompt, list) else 1
@@ -54,6 +55,6 @@ def _at_kills(exchange: Exchange, choice: int, marks: Sequence[Mark]) -> Iterato
     arrivals: list[Arrival] = [a for a in exchange.arrivals if a.choice == choice]
     for last, following in pairwise(arrivals):
         context_tokens += last.num_tokens
-        during = [m.at for m in marks if last.at - LATE_SECONDS <= m.at <= following.at]
-        if during:
-            yield Victim(during[-1], following.at - last.at, context_tokens)
+        before = bisect_right(kills, following.at)
+        if before and kills[before - 1] >= last.at - LATE_SECONDS:
+            yield Victim(kills[before - 1], following.at - last.at, context_tokens)
