@@ -11,6 +11,10 @@ from frontend.routing.view import EngineChoice, RoutedRequest, RoutingView
 
 MARGINAL_COST = "marginal-cost"
 EXPECTED_OUTPUT_TOKENS = 50
+OWN_PROMPT_WEIGHT = 3
+"""What a request has computed of its own prompt counts so often: all who come after it wait for that
+too, and lose the cache that it takes. By 1, a queue of a few tenths of a second drives requests from
+the engine that holds their prefix, to be computed where they delay others."""
 CACHE_BAR_SECONDS = 20.0
 """Cost of filling the cache wholly; it grows from 90 % on, where preemption comes near."""
 CACHE_BAR_FROM = 0.9
@@ -25,7 +29,7 @@ class CostTerms(Struct, frozen=True, gc=False):
 
     total_seconds: float
     prefill_seconds: float
-    """Until the request's next token, by this engine's speed."""
+    """Until the request's next token, and what its prompt takes from others, by this engine's speed."""
     decode_seconds: float
     """Decoding it beside all who are there, by this engine's speed."""
     cache_bar_seconds: float
@@ -36,12 +40,12 @@ class CostTerms(Struct, frozen=True, gc=False):
 class CostModel:
     """Acknowledged marginal cost of one request, in seconds, at each engine of a view.
 
-    How long until this request's first token here, what it costs to decode it beside everyone who
-    is already there, and how near the cache is to thrashing. F, the number of frontends, scales
+    How long until this request's first token here, what its prompt takes from those after it, what
+    it costs to decode it beside everyone who is there, and how near the cache is to thrashing. F, the number of frontends, scales
     what this one has sent and not seen acknowledged: the others do the same, unseen.
 
         W' = W + F·T      B' = waiting + running + F·N      K' = K + W + F·P
-        cost = slowdown·[p·(W' + u)/R + o·(d·(c + a·B' + b·K') - c)]
+        cost = slowdown·[p·(W' + 3u)/R + o·(d·(c + a·B' + b·K') - c)]
                + bar·max(0, (K' + prompt + o)/C - 0.9)
 
     R, c, a and b are the typical engine's; p and d say how much slower this one is, and are 1 unless
@@ -62,7 +66,7 @@ class CostModel:
         slowness = self._slowness.of(load)
         slower_prefill, slower_decode, slowdown = slowness
         hit_tokens = self._hit_tokens.get(load.rank, 0)
-        uncomputed += max(1, self._context_tokens - hit_tokens)
+        uncomputed += OWN_PROMPT_WEIGHT * max(1, self._context_tokens - hit_tokens)
         prefill_seconds = slowdown * slower_prefill * uncomputed / tokens_per_second
         shared_step_seconds = (
             step_seconds + seconds_per_request * requests + seconds_per_token * held

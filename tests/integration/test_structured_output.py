@@ -8,8 +8,8 @@ from tests.integration.test_every_position import CHAT, COMPLETIONS, MESSAGES, S
 
 LABEL = {
     "type": "object",
-    "properties": {"kind": {"enum": ["a", "b"]}, "size": {"type": "integer", "minimum": 0, "maximum": 9}},
-    "required": ["kind", "size"],
+    "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 9}},
+    "required": ["n"],
     "additionalProperties": False,
 }  # fmt: skip
 ASKED = {"prompt": "The four horses", "max_tokens": 40, "temperature": 1.0, "seed": 11}

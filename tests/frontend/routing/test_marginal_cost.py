@@ -8,6 +8,7 @@ from frontend.engine_book import Charge, EngineLoad
 from frontend.routing.marginal_cost import (
     CACHE_BAR_SECONDS,
     EXPECTED_OUTPUT_TOKENS,
+    OWN_PROMPT_WEIGHT,
     CostModel,
     MarginalCost,
     expected_load,
@@ -41,7 +42,9 @@ def test_the_cost_is_the_formula() -> None:
     model = CostModel(RoutingView([load], num_frontends=3), RoutedRequest(2000, {0: 500}))
     terms = model.terms(load)
     held = 7_000 + 300 + 3 * 80 - 40
-    assert terms.prefill_seconds == pytest.approx((300 + 3 * 60 - 10 + 1500) / 1000)
+    assert terms.prefill_seconds == pytest.approx(
+        (300 + 3 * 60 - 10 + OWN_PROMPT_WEIGHT * 1500) / 1000
+    )
     assert terms.decode_seconds == pytest.approx(
         EXPECTED_OUTPUT_TOKENS * (0.001 * (1 + 4 + 3 * 2 - 1) + 1e-6 * held)
     )
@@ -83,7 +86,7 @@ def test_what_is_explained_is_what_decided(data: st.DataObject) -> None:
 def test_near_ties_are_drawn(tokens_more: int, is_tie: bool) -> None:
     """Of a cost of one second, two hundredths are no difference."""
     near = engine(1, waiting_prompt_tokens=tokens_more, measured=MEASURED)
-    ranks = chosen(engine(0, measured=MEASURED), near, context_tokens=1000)
+    ranks = chosen(engine(0, measured=MEASURED), near, context_tokens=1000 // OWN_PROMPT_WEIGHT)
     assert ranks == ({0, 1} if is_tie else {0})
 
 
