@@ -16,16 +16,16 @@ LOADS = (0.6, 0.8, 0.95, 1.1)
 AGES_SECONDS = (0.02, 0.1, 0.5)
 FRONTEND_SHARES = ((1.0,), (1.0,) * 4, (8.0, 4.0, 2.0, 1.0), (1.0,) * 16)
 JUDGED_WORKLOADS = ("uniform", "heavy-tail", "long-prompts", "prefix-groups")
+JUDGED_POLICIES = ("marginal-cost", "vllm")
 NUM_SEEDS = 5
 
 
 def judge() -> Iterator[Scenario]:
-    """Every policy on every workload, 8 engines, 4 frontends, data 100 ms old; and what decides
-    whether the default policy is ever worse, at the other ages."""
+    """Every policy on every workload, 8 engines, 4 frontends, reports as in production; and what
+    decides whether the default policy is ever worse, where reports have a certain age."""
     for workload, policy in product(WORKLOADS, ALL_POLICIES):
-        yield Scenario(policy=policy, workload=workload)
-    others = (age for age in AGES_SECONDS if age != 0.1)
-    for age, workload, policy in product(others, JUDGED_WORKLOADS, ("marginal-cost", "vllm")):
+        yield Scenario(policy=policy, workload=workload, reports_with_outputs=True)
+    for age, workload, policy in product(AGES_SECONDS, JUDGED_WORKLOADS, JUDGED_POLICIES):
         yield Scenario(policy=policy, workload=workload, age_seconds=age)
 
 

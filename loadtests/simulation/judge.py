@@ -10,12 +10,13 @@ import msgspec
 
 from loadtests.simulation.cluster import ORACLE
 from loadtests.simulation.outcome import Outcome
+from loadtests.simulation.scenario import Fault, Scenario
 
 OURS, PEER, ROUND_ROBIN = "marginal-cost", "vllm", "round-robin"
 NO_WORSE = 1.02
 """Noise that two policies may differ by and be called no worse than each other."""
 MOST_AGE_SECONDS = 0.5
-JUDGED_AGE_SECONDS = 0.1
+AS_IN_PRODUCTION = Scenario(policy=OURS, workload="", reports_with_outputs=True).title
 NUM_RESAMPLES = 1000
 CONFIDENCE = 0.95
 
@@ -68,28 +69,31 @@ PASS_LINES = (
 
 
 def judge(outcomes: Sequence[Outcome]) -> list[Verdict]:
-    """The verdicts on all pass lines that these outcomes have both sides of."""
-    outcomes = [outcome for outcome in outcomes if outcome.scenario == "equal"]
-    verdicts = [
-        _verdict(line, outcomes, JUDGED_AGE_SECONDS)
-        for line in (*PASS_LINES, *_lines_of_no_harm(outcomes, JUDGED_AGE_SECONDS))
-    ]
-    others = {outcome.age_seconds for outcome in outcomes} - {JUDGED_AGE_SECONDS}
-    for age in sorted(age for age in others if age <= MOST_AGE_SECONDS):
-        verdicts += [_verdict(line, outcomes, age) for line in _lines_of_no_harm(outcomes, age)]
+    """The verdicts on all pass lines that these outcomes have both sides of.
+
+    Reports travel as in production; but that no age of data does harm is judged where nothing else
+    tells of the engines.
+    """
+    usual = [o for o in outcomes if o.scenario == AS_IN_PRODUCTION and o.age_seconds == 0.1]
+    lines = (*PASS_LINES, *_lines_of_no_harm(usual, "reports as in production"))
+    verdicts = [_verdict(line, usual) for line in lines]
+    aged = [o for o in outcomes if o.scenario == Fault.EQUAL and o.age_seconds <= MOST_AGE_SECONDS]
+    for age in sorted({outcome.age_seconds for outcome in aged}):
+        here = [outcome for outcome in aged if outcome.age_seconds == age]
+        lines = (*_lines_of_no_harm(here, f"data {age * 1000:g} ms old"),)
+        verdicts += [_verdict(line, here) for line in lines]
     return [verdict for verdict in verdicts if verdict is not None]
 
 
-def _lines_of_no_harm(outcomes: Iterable[Outcome], age_seconds: float) -> Iterator[PassLine]:
+def _lines_of_no_harm(outcomes: Iterable[Outcome], condition: str) -> Iterator[PassLine]:
     """Never worse than the peer, on whatever was run."""
-    workloads = dict.fromkeys(o.workload for o in outcomes if o.age_seconds == age_seconds)
-    for workload in workloads:
-        name = f"{workload}: never worse than vllm, data {age_seconds * 1000:g} ms old"
+    for workload in dict.fromkeys(outcome.workload for outcome in outcomes):
+        name = f"{workload}: never worse than vllm, {condition}"
         yield PassLine(name, workload, PEER, NO_WORSE)
 
 
-def _verdict(line: PassLine, outcomes: Iterable[Outcome], age_seconds: float) -> Verdict | None:
-    here = [o for o in outcomes if (o.workload, o.age_seconds) == (line.workload, age_seconds)]
+def _verdict(line: PassLine, outcomes: Iterable[Outcome]) -> Verdict | None:
+    here = [outcome for outcome in outcomes if outcome.workload == line.workload]
     ours, theirs = _by_run(here, OURS), _by_run(here, line.against)
     ratios = [ours[run] / theirs[run] for run in ours.keys() & theirs.keys() if theirs[run] > 0]
     if not ratios:

@@ -34,7 +34,7 @@ class Condition(NamedTuple):
         """All but the workload, for the head of a table."""
         unevenly = "" if self.is_even else " of unequal traffic"
         return (
-            f"{self.scenario} engines, load {self.load:.0%}, {self.engines} engines, "
+            f"{self.scenario}, load {self.load:.0%}, {self.engines} engines, "
             f"{self.frontends} frontends{unevenly}, data {self.age_seconds * 1000:g} ms old"
         )
 

@@ -65,7 +65,7 @@ def _draw_panel(axes: Axes, sweep: Sweep, axis: SweptAxis, measure: Measure) -> 
         ends[policy] = xs[-1], spreads[-1].median
     _scale(axes, sweep, axis)
     _label_ends(axes, ends)
-    axes.set_title(f"{sweep.workload}, {sweep.scenario} engines")
+    axes.set_title(f"{sweep.workload}, {sweep.scenario}")
     axes.set_xlabel(axis.label)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from loadtests.simulation.judge import Verdict
+from loadtests.simulation.judge import AS_IN_PRODUCTION, Verdict
 from loadtests.simulation.outcome import Outcome
 from loadtests.simulation.report.comparison import against_peer, ratio_words
 from loadtests.simulation.report.conditions import ByPolicy, Condition, main_conditions
@@ -53,8 +53,9 @@ def _by_policy(conditions: Mapping[Condition, ByPolicy]) -> list[str]:
 
 
 def _head(condition: Condition) -> str:
-    fault = "" if condition.scenario == Fault.EQUAL else f", {condition.scenario}"
-    return f"{condition.workload}{fault}, {condition.load:.0%}"
+    usual = {AS_IN_PRODUCTION: "", Fault.EQUAL: f", data {condition.age_seconds * 1000:g} ms old"}
+    unusual = usual.get(condition.scenario, f", {condition.scenario}")
+    return f"{condition.workload}{unusual}, {condition.load:.0%}"
 
 
 def _cell(policies: ByPolicy, policy: str) -> str:

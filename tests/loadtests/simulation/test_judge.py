@@ -4,14 +4,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadtests.simulation.judge import NO_WORSE, Verdict, judge, mean_interval
+from loadtests.simulation.judge import AS_IN_PRODUCTION, NO_WORSE, Verdict, judge, mean_interval
 from loadtests.simulation.outcome import Outcome
 
 
-def outcome(policy: str, workload: str, ttft: float, seed: int = 0, age: float = 0.1) -> Outcome:
+def outcome(
+    policy: str,
+    workload: str,
+    ttft: float,
+    seed: int = 0,
+    age: float = 0.1,
+    scenario: str = AS_IN_PRODUCTION,
+) -> Outcome:
     return Outcome(
         policy=policy, workload=workload, load=0.8, engines=8, frontends=4, age_seconds=age,
-        scenario="equal", seed=seed, completed=1, moved=0, preemptions=0, ttft_mean=ttft,
+        scenario=scenario, seed=seed, completed=1, moved=0, preemptions=0, ttft_mean=ttft,
         ttft_p50=ttft, ttft_p99=ttft, tpot_p50=0.0, tpot_p99=0.0, e2e_p50=1.0, e2e_p99=1.0,
         goodput=1.0, hit_rate=0.0, imbalance=0.0, decision_microseconds=1.0,
     )  # fmt: skip
@@ -55,7 +62,7 @@ def test_a_line_without_both_sides_is_not_judged() -> None:
 
 def test_harm_at_another_age_is_seen() -> None:
     outcomes = [
-        outcome(policy, "heavy-tail", ttft, age=age)
+        outcome(policy, "heavy-tail", ttft, age=age, scenario="equal")
         for age in (0.02, 0.1, 0.5, 2.0)
         for policy, ttft in (("marginal-cost", 1.0 if age < 0.5 else 1.1), ("vllm", 1.0))
     ]
