@@ -27,8 +27,8 @@ def gaps_beyond_recomputation(
     """For each choice that moved: its gap, less what one engine's death made others compute.
 
     All that moved at one kill is divided over the survivors, which compute it one after another:
-    the last has to wait for all. What was cached counts as computed, and what whole answers had
-    is not known and does not count.
+    the last has to wait for all. What was cached counts as computed; what answers that come whole
+    had then is not seen, but at least what it is if their tokens came evenly, this gap included.
     """
     kills = sorted(mark.at for mark in history.marks if mark.text.startswith("kill engine"))
     victims = [victim for exchange in history.moved() for victim in _victims(exchange, kills)]
@@ -36,8 +36,27 @@ def gaps_beyond_recomputation(
     for victim in victims:
         known = context_tokens.get(victim.killed_at, 0)
         context_tokens[victim.killed_at] = known + victim.context_tokens
+    for exchange in history.moved():
+        if not exchange.body.get("stream"):
+            _count_whole_answer(exchange, kills, context_tokens)
     rate = num_survivors * prefill_tokens_per_second
     return [max(0.0, v.gap_seconds - context_tokens[v.killed_at] / rate) for v in victims]
+
+
+def _count_whole_answer(
+    exchange: Exchange, kills: Sequence[float], context_tokens: dict[float, int]
+) -> None:
+    """Add what an answer without a stream had to compute again, at the last kill that it outlived."""
+    assert exchange.ended_at is not None, "an answer that moved has ended"
+    before = bisect_right(kills, exchange.ended_at)
+    if not before or (killed_at := kills[before - 1]) not in context_tokens:
+        return
+    progress = (killed_at - exchange.sent_at) / (exchange.ended_at - exchange.sent_at)
+    if progress > 0:
+        prompt_tokens = (exchange.prompt_tokens or 0) * max(1, len(exchange.choices))
+        context_tokens[killed_at] += prompt_tokens + round(
+            progress * (exchange.completion_tokens or 0)
+        )
 
 
 def _victims(exchange: Exchange, kills: Sequence[float]) -> list[Victim]:

@@ -7,7 +7,7 @@ from loadtests.drills.recomputation import gaps_beyond_recomputation
 def moved(prompt_tokens: int, *arrivals: tuple[float, int]) -> Exchange:
     """A streamed request of one choice that went on in another engine."""
     return Exchange(
-        "greedy", "/v1/completions", {}, 0.0, prompt_tokens=prompt_tokens, migrations=1,
+        "greedy", "/v1/completions", {"stream": True}, 0.0, prompt_tokens=prompt_tokens, migrations=1,
         arrivals=[Arrival(at, 0, number) for at, number in arrivals], choices={0: Choice()},
     )  # fmt: skip
 
@@ -49,6 +49,17 @@ def test_each_choice_of_a_request_is_computed_again() -> None:
     both.migrations = 2
     history = History(marks=[Mark(1.5, "kill engine 0")], exchanges=[both])
     assert sorted(gaps_beyond_recomputation(history, 1, 100.0)) == pytest.approx([2.2, 3.2])
+
+
+def test_an_answer_that_comes_whole_is_computed_again_too() -> None:
+    stream = moved(95, (1.0, 5), (6.0, 1))
+    whole = Exchange(
+        "greedy", "/v1/completions", {}, 0.0, ended_at=8.0, prompt_tokens=90, completion_tokens=40,
+        migrations=1, choices={0: Choice()},
+    )  # fmt: skip
+    history = History(marks=[Mark(2.0, "kill engine 0")], exchanges=[stream, whole])
+    # a quarter of its time had passed, and so it had 10 tokens at least
+    assert gaps_beyond_recomputation(history, 1, 100.0) == pytest.approx([5 - 2.0])
 
 
 def test_a_stutter_at_no_kill_and_other_faults_do_not_count() -> None:
