@@ -267,8 +267,11 @@ class ClusterState:
         if known is not None and known.incarnation > incarnation:
             return None
         if known is None or known.incarnation < incarnation:
-            known = records[place] = make(place, incarnation, now)
+            successor = records[place] = make(place, incarnation, now)
+            if known is not None:
+                successor.restarts = known.restarts  # until the launcher says how many there are now
             self.is_changed = self.is_urgent = True
+            return successor
         return known
 
     def _bury(self, process: ProcessRecord, cause: str, fault: bool) -> None:

@@ -107,6 +107,13 @@ def test_a_new_incarnation_starts_afresh_and_the_old_one_is_not_heard(story: Sto
     assert entry.report.waiting == 5
 
 
+def test_a_new_incarnation_does_not_hide_the_restarts_that_there_were(story: Story) -> None:
+    entry = ProcessEntry(Role.ENGINE, 0, 4, pid=10, alive=True, restarts=3)
+    story.state.apply(DesiredState(1, 1, draining=False, processes=[entry]), story.now)
+    story.state.apply(ProcessStarted(Role.ENGINE, 0, 5, pid=11), story.now)
+    assert (story.engine().incarnation, story.engine().restarts) == (5, 3)
+
+
 def test_work_without_a_finished_step_is_a_hang(story: Story) -> None:
     story.report(running=1, seconds_since_step=2.9)
     story.state.expire(story.now)
