@@ -21,6 +21,10 @@ from frontend.services import Services
 from frontend.tokenizer import Tokenizer
 from frontend.worker_threads import WorkerThreads
 
+TOKENIZING_AHEAD = 8
+"""Prompts that wait for a thread already chosen, each a millisecond or so: a tenant whose turn it is
+waits for these, and the threads go on while the event loop is busy."""
+
 ROUTES = [
     Route("/v1/chat/completions", generation.create_chat_completion, methods=["POST"]),
     Route("/v1/completions", generation.create_completion, methods=["POST"]),
@@ -52,7 +56,9 @@ def build_app(
         tokenizer=tokenizer,
         client=client,
         inputs=InputProcessor(config, model, tokenizer),
-        tokenizing=WorkerThreads(config.frontend.tokenizer_threads, "tokenizing"),
+        tokenizing=WorkerThreads(
+            config.frontend.tokenizer_threads, "tokenizing", num_ahead=TOKENIZING_AHEAD
+        ),
         scraping=WorkerThreads(1, "scraping"),
     )
 

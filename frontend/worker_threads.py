@@ -26,9 +26,11 @@ class WorkerThreads:
     run, and for one of each tenant. All methods belong to one event loop.
     """
 
-    def __init__(self, num_threads: int, name: str) -> None:
+    def __init__(self, num_threads: int, name: str, num_ahead: int = 0) -> None:
+        """`num_ahead` jobs are given to the threads beyond those that run: a busy event loop, which
+        says whose turn it is, must not keep them idle."""
         self._executor = ThreadPoolExecutor(num_threads, thread_name_prefix=name)
-        self._num_free = num_threads
+        self._num_free = num_threads + num_ahead
         self._waiting: RoundRobin[asyncio.Future[None]] = RoundRobin()
 
     async def run(

@@ -59,6 +59,19 @@ async def test_one_that_comes_anew_waits_for_one_job_of_a_flood(threads: WorkerT
     assert [name for name in gate.served if name != "quiet"] == [f"loud {n}" for n in range(100)]
 
 
+async def test_threads_have_jobs_ahead_while_the_event_loop_is_busy() -> None:
+    made = WorkerThreads(1, "ahead", num_ahead=2)
+    done: list[int] = []
+    last = threading.Event()
+    jobs = [asyncio.create_task(made.run(done.append, number)) for number in range(2)]
+    jobs.append(asyncio.create_task(made.run(last.set)))
+    await asyncio.sleep(0)
+    assert last.wait(10)  # the loop stands still meanwhile
+    assert done == [0, 1]
+    await asyncio.gather(*jobs)
+    made.close()
+
+
 async def test_a_client_that_leaves_takes_nobodys_turn(threads: WorkerThreads) -> None:
     gate = Gate()
     held = await gate.close(threads)
