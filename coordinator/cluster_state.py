@@ -269,7 +269,8 @@ class ClusterState:
         if known is None or known.incarnation < incarnation:
             successor = records[place] = make(place, incarnation, now)
             if known is not None:
-                successor.restarts = known.restarts  # until the launcher says how many there are now
+                # Until the launcher says how many there are now.
+                successor.restarts = known.restarts
             self.is_changed = self.is_urgent = True
             return successor
         return known
