@@ -3,8 +3,7 @@
 from math import exp
 from typing import NamedTuple
 
-from cluster.wire.messages import LoadReport
-from frontend.routing.speeds import Speeds
+from frontend.routing.speeds import Speeds, decode_tokens_per_second
 from frontend.routing.view import RoutingView
 
 MEMORY_SECONDS = 10.0
@@ -42,7 +41,7 @@ class Backlog(NamedTuple):
                 uncomputed += load.report.waiting_prompt_tokens
                 waiting += load.report.waiting
                 measured = load.report.prefill_tokens_per_second
-                decode_speed += _decode_tokens_per_second(load.report)
+                decode_speed += decode_tokens_per_second(load.report)
             speed += measured or prior
         return cls(
             len(view.loads),
@@ -64,15 +63,6 @@ class Backlog(NamedTuple):
         if self.decode_tokens_per_second:
             seconds += (cost_tokens - context_tokens) / self.decode_tokens_per_second
         return cost_tokens / seconds / self.num_frontends
-
-
-def _decode_tokens_per_second(report: LoadReport) -> float:
-    seconds = (
-        report.decode_seconds_per_step
-        + report.decode_seconds_per_request * report.running
-        + report.decode_seconds_per_kv_token * report.running_tokens
-    )
-    return report.running / seconds if seconds > 0 else 0.0
 
 
 class DrainRate:

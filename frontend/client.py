@@ -205,9 +205,9 @@ class DPLBClient:
             "deaths": describe_deaths(self._view, now),
         }
 
-    def decisions(self) -> list[dict[str, object]]:
-        """The last choices of an engine, the newest first, and why."""
-        return self._dispatcher.decisions.explain(time.monotonic())
+    def decisions(self, most: int) -> list[dict[str, object]]:
+        """So many of the last choices of an engine, the newest first, and why."""
+        return self._dispatcher.decisions.explain(time.monotonic(), most)
 
     async def call_engines(
         self, method: str, timeout_seconds: float = 10.0

@@ -2,13 +2,13 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from cluster.telemetry.logs import RateLimited
 from cluster.wire.messages import AbortRequests, Message
 from frontend.balancer import Balancer
 from frontend.cluster_view import LiveView
-from frontend.engine_book import EngineBook, EngineLoad
+from frontend.engine_book import EngineBook, EngineLoad, hits_by_rank
 from frontend.in_flight import InFlight
 from frontend.metrics import FrontendMetrics
 from frontend.routing.decisions import Decision, DecisionLog
@@ -125,7 +125,7 @@ class Dispatcher:
             return RoutedRequest(context_tokens)
         books = [self._view.books[load.rank] for load in view.loads]
         hits = self._sessions.with_soft_hit(
-            _hit_tokens(books, request.block_hashes),
+            hits_by_rank(books, request.block_hashes),
             request.session,
             context_tokens,
             {book.rank: book.incarnation for book in books},
@@ -182,12 +182,3 @@ class Dispatcher:
             and self._isolated_until(suspect)
         ]
         return {suspect.engine.rank for suspect in self._on_trial if suspect.engine is not None}
-
-
-def _hit_tokens(books: Sequence[EngineBook], block_hashes: Sequence[bytes]) -> Mapping[int, int]:
-    """By rank, how many leading tokens an engine's cache holds. One engine's answer hints at the next's."""
-    hits, last_hit_tokens = {}, 0
-    for book in books:
-        last_hit_tokens = book.prefix.hit_tokens(block_hashes, likely_tokens=last_hit_tokens)
-        hits[book.rank] = last_hit_tokens
-    return hits

@@ -274,3 +274,12 @@ class EngineBook:
     def note_resync_asked(self, now: float) -> None:
         """It was asked."""
         self._resync.note_asked(now)
+
+
+def hits_by_rank(books: Sequence[EngineBook], block_hashes: Sequence[bytes]) -> dict[int, int]:
+    """How many leading tokens of a prompt each engine's cache holds. One's answer hints at the next's."""
+    hits, last_hit_tokens = {}, 0
+    for book in books:
+        last_hit_tokens = book.prefix.hit_tokens(block_hashes, likely_tokens=last_hit_tokens)
+        hits[book.rank] = last_hit_tokens
+    return hits

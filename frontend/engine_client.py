@@ -54,6 +54,6 @@ class EngineClient(Protocol):
         """The cluster as this frontend sees it, in values that JSON can carry."""
         ...
 
-    def decisions(self) -> list[dict[str, object]]:
-        """The last choices of an engine, the newest first, and why; in values that JSON can carry."""
+    def decisions(self, most: int) -> list[dict[str, object]]:
+        """So many of the last choices of an engine, the newest first, and why; in values for JSON."""
         ...

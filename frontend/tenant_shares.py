@@ -6,6 +6,16 @@ SMALL_SHARE = 0.5
 """Of a fair share of all places. Engines keep the last of theirs for tenants below it."""
 
 
+OTHERS_SHARE = 0.2
+"""Of the free places of a queue, what one tenant leaves to others. So one that fills it up to its own
+limit does not have others refused."""
+
+
+def leaves_too_little(own: int, free: int) -> bool:
+    """Whether a tenant that has so much in a queue has its share of it already."""
+    return own * OTHERS_SHARE > free * (1 - OTHERS_SHARE)
+
+
 class TenantShares:
     """Counts the requests of each tenant that engines have. This frontend's own; others have as many, it takes.
 

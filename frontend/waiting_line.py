@@ -15,13 +15,11 @@ from frontend.fair_rotation import FairRotation, MaySend, anybody, cost_tokens, 
 from frontend.in_flight import InFlight
 from frontend.request import GenerationRequest
 from frontend.tenant_line import Dispatch, TenantLine
+from frontend.tenant_shares import leaves_too_little
 
 MAX_RETRY_AFTER_SECONDS = 60
 UNKNOWN_RETRY_AFTER_SECONDS = 5
 """While no speed is measured, or no engine is there that would have one."""
-OTHERS_SHARE = 0.2
-"""Of the queue's free places, what one tenant leaves to others. So one that fills the queue up to
-its own limit does not have others refused."""
 
 
 class Place(NamedTuple):
@@ -218,9 +216,7 @@ class WaitingLine:
             reason = "queue full" if name == "requests" else "queue tokens"
             if queued + more > limit:
                 text = f"the queue is full: max_queued_{name} is {limit}"
-            elif request.tenant and of_tenant * OTHERS_SHARE > (limit - queued) * (
-                1 - OTHERS_SHARE
-            ):
+            elif request.tenant and leaves_too_little(of_tenant, limit - queued):
                 text = f"this API key has {of_tenant} {name} in the queue, its share of max_queued_{name} {limit}"
             else:
                 continue

@@ -8,11 +8,10 @@ from typing import ParamSpec, TypeVar
 
 from cluster.errors import Overloaded
 from frontend.round_robin import RoundRobin
+from frontend.tenant_shares import leaves_too_little
 
 MAX_WAITING = 10_000
 """Jobs that wait for a thread; each holds the body of a request."""
-OTHERS_SHARE = 0.2
-"""Of the places that are free, what one tenant leaves to others."""
 RETRY_AFTER_SECONDS = 1
 
 Parameters = ParamSpec("Parameters")
@@ -81,7 +80,7 @@ class WorkerThreads:
 
     def _check_bound(self, tenant: str) -> None:
         free, own = MAX_WAITING - len(self._waiting), self._waiting.num_of(tenant)
-        if free <= 0 or (tenant and own * OTHERS_SHARE > free * (1 - OTHERS_SHARE)):
+        if free <= 0 or (tenant and leaves_too_little(own, free)):
             raise Overloaded(
                 f"too many prompts wait to be tokenized: {own} of this API key, {len(self._waiting)} "
                 f"of all, and {MAX_WAITING} may",

@@ -20,7 +20,7 @@ from cluster.wire.messages import (
     LoadReport,
 )
 from frontend.balancer import POLICIES, Balancer
-from frontend.engine_book import EngineBook
+from frontend.engine_book import EngineBook, hits_by_rank
 from frontend.routing.marginal_cost import MARGINAL_COST
 from frontend.routing.view import RoutedRequest, RoutingView
 from loadtests.arguments import output_file, positive_int
@@ -61,8 +61,8 @@ def measure_all(repeats: int) -> Iterator[Cost]:
 def _decision_costs(num_engines: int, limit: float, repeats: int) -> Iterator[Cost]:
     books, prompt = make_books(num_engines), prompt_hashes()
     view = RoutingView([book.load(0.01) for book in books], NUM_FRONTENDS)
-    request = RoutedRequest(PROMPT_TOKENS, look_up(books, prompt))
-    hits_cost = _median_microseconds(partial(look_up, books, prompt), repeats)
+    request = RoutedRequest(PROMPT_TOKENS, hits_by_rank(books, prompt))
+    hits_cost = _median_microseconds(partial(hits_by_rank, books, prompt), repeats)
     yield Cost(f"hits in {num_engines} indexes", hits_cost, "µs")
     for policy in POLICIES:
         choose = Balancer(policy, random.Random(0)).choose
@@ -93,15 +93,6 @@ def make_books(num_engines: int) -> list[EngineBook]:
     """Busy engines, each of which holds another part of the prompt."""
     source, prompt = random.Random(0), prompt_hashes()
     return [_book(rank, prompt, source) for rank in range(num_engines)]
-
-
-def look_up(books: Sequence[EngineBook], block_hashes: Sequence[bytes]) -> dict[int, int]:
-    """By rank, the tokens that each index knows; an engine's answer hints at the next one's."""
-    hits, last_hit_tokens = {}, 0
-    for book in books:
-        last_hit_tokens = book.prefix.hit_tokens(block_hashes, likely_tokens=last_hit_tokens)
-        hits[book.rank] = last_hit_tokens
-    return hits
 
 
 def _book(rank: int, prompt: Sequence[bytes], source: random.Random) -> EngineBook:

@@ -89,6 +89,8 @@ class CompletionStream:
         token_ids = [choice.token_ids for choice in chunk.choices if choice.token_ids is not None]
         if token_ids:
             self._has_token_ids = True
+            for some in token_ids:
+                self._record.token_ids += some
             return sum(map(len, token_ids))
         if self._has_token_ids:
             return 0

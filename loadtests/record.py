@@ -22,6 +22,8 @@ class RequestRecord:
     behind is not flattered (coordinated omission)."""
     ended_at: float = 0.0
     arrivals: list[TokenArrival] = field(default_factory=list)
+    token_ids: list[int] = field(default_factory=list)
+    """The tokens that arrived, where the server sends their ids; of several choices, as they came."""
     prompt_tokens: int = 0
     cached_tokens: int = 0
     """Prompt tokens that the server had in its prefix cache."""

@@ -1,6 +1,7 @@
 """What is asked: the body of every request of a run, fixed by its options and the seed."""
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,9 +44,14 @@ def random_token_prompts(
     asks = []
     for _ in range(number):
         rest = generator.choices(range(vocabulary_size), k=input_tokens - len(prefix))
-        fields = {"prompt": prefix + rest, "max_tokens": output_tokens, "ignore_eos": True}
-        asks.append(_ask(model, fields, expected_output_tokens=output_tokens))
+        asks.append(token_completion(model, prefix + rest, output_tokens))
     return asks
+
+
+def token_completion(model: str, prompt: Sequence[int], output_tokens: int) -> Ask:
+    """The completion of these tokens by exactly so many."""
+    fields = {"prompt": prompt, "max_tokens": output_tokens, "ignore_eos": True}
+    return _ask(model, fields, expected_output_tokens=output_tokens)
 
 
 def chat_questions(model: str, number: int, *, output_tokens: int, seed: int) -> list[Ask]:

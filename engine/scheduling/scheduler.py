@@ -18,7 +18,7 @@ from engine.scheduling.request_output import engine_output, keep_prompt_logprobs
 from engine.scheduling.request_queue import RequestQueue
 from engine.scheduling.step_plan import StepPlan
 from engine.scheduling.stop_condition import finish, finish_if_complete
-from engine.scheduling.tenants import may_take_place, wanted_tokens
+from engine.scheduling.tenants import may_take_place, places_held, wanted_tokens
 
 _logger = logging.getLogger(__name__)
 
@@ -200,15 +200,16 @@ class Scheduler:
         An isolated request is started by its own step, and waited for.
         """
         passed_over: set[str] = set()
+        held = places_held(self.running.values())
         while not plan.preempted and (request := self.waiting.first(passed_over)) is not None:
             if request.is_isolated:
                 break
-            running = self.running.values()
             if not plan.tokens_left_for(request) or not may_take_place(
-                request.tenant, running, self._config.max_num_seqs
+                request.tenant, held, self._config.max_num_seqs
             ):
                 passed_over.add(request.tenant)
             elif self._start_if_room(request, now):
+                held[request.tenant] += 1
                 plan.schedule(request, self.kv_cache.block_table(request))
             else:
                 break

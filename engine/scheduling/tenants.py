@@ -1,7 +1,7 @@
 """What one tenant leaves to others: the last places of an engine, and an even share of prompt tokens."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from engine.request import Request
 
@@ -11,17 +11,21 @@ SMALL_SHARE = 0.5
 """Whoever has less than this part of a fair share of the places may take the last ones too."""
 
 
-def may_take_place(tenant: str, running: Collection[Request], max_num_seqs: int) -> bool:
-    """Whether a request of this tenant may start beside those that run. Room for it there is.
+def places_held(running: Iterable[Request]) -> Counter[str]:
+    """By tenant, how many places it holds."""
+    return Counter(request.tenant for request in running)
+
+
+def may_take_place(tenant: str, held: Counter[str], max_num_seqs: int) -> bool:
+    """Whether a request of this tenant may start beside those that hold places. Room for it there is.
 
     The last places are for tenants that have little, so that one that comes finds a place at once,
     whoever else floods the engine. Nobody starves: up to half of its fair share a tenant has all
     places like anybody else. Requests without a tenant are held back by nothing.
     """
     reserved = min(max_num_seqs - 1, max(1, round(RESERVED_SHARE * max_num_seqs)))
-    if not tenant or len(running) < max_num_seqs - reserved:
+    if not tenant or held.total() < max_num_seqs - reserved:
         return True
-    held = Counter(request.tenant for request in running)
     fair_share = max_num_seqs / len(held.keys() | {tenant})
     return held[tenant] < SMALL_SHARE * fair_share
 
@@ -30,11 +34,12 @@ def wanted_tokens(
     waiting_tokens: Mapping[str, int], running: Collection[Request], max_num_seqs: int
 ) -> dict[str, int]:
     """By tenant: what is to be computed of new prompts. Who may start nothing wants nothing."""
+    held = places_held(running)
     wanted = Counter(
         {
             tenant: num_tokens
             for tenant, num_tokens in waiting_tokens.items()
-            if may_take_place(tenant, running, max_num_seqs)
+            if may_take_place(tenant, held, max_num_seqs)
         }
     )
     for request in running:

@@ -151,8 +151,8 @@ class ChatAnswer:
 
     def _detailed(self, usage: Counted) -> Counted:
         """The usage with the tokens of the reasoning, where it is told apart."""
-        counts = [message.num_reasoning_tokens for message in self._messages]
         if isinstance(usage, Usage) and self._format.new_reasoning_parser is not None:
+            counts = [message.num_reasoning_tokens for message in self._messages]
             usage.completion_tokens_details = CompletionTokensDetails(sum(filter(None, counts)))
         return usage
 

@@ -51,7 +51,7 @@ async def decisions(request: Request) -> Response:
     return json_response(
         {
             "answered_by": client.describe().get("answered_by"),
-            "decisions": client.decisions()[: int(asked)],
+            "decisions": client.decisions(int(asked)),
         }
     )
 

@@ -1,6 +1,7 @@
 """The last choices of a frontend, with what they were made by: a balancer has to explain itself."""
 
 from collections import deque
+from itertools import islice
 from math import isfinite
 from typing import NamedTuple
 
@@ -39,9 +40,9 @@ class DecisionLog:
         """Keep a decision, and let the oldest go."""
         self._decisions.append(decision)
 
-    def explain(self, now: float) -> list[dict[str, object]]:
-        """Every decision in plain values as JSON has them, the newest first."""
-        return [_explain(decision, now) for decision in reversed(self._decisions)]
+    def explain(self, now: float, most: int = MOST_DECISIONS) -> list[dict[str, object]]:
+        """So many decisions in plain values as JSON has them, the newest first."""
+        return [_explain(decision, now) for decision in islice(reversed(self._decisions), most)]
 
 
 def _explain(decision: Decision, now: float) -> dict[str, object]:

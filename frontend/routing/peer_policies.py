@@ -9,6 +9,7 @@ from operator import attrgetter
 
 from cluster.wire.messages import LoadReport
 from frontend.engine_book import EngineLoad
+from frontend.routing.speeds import decode_tokens_per_second
 from frontend.routing.view import EngineChoice, RoutedRequest, RoutingView
 
 SMG_KV_PRESSURE_SECONDS = 0.15
@@ -158,7 +159,9 @@ class SMGLeastLoad:
     def choose(self, view: RoutingView, request: RoutedRequest) -> EngineChoice:
         """The first engine, by rank, with the least score."""
         fresh = {load.rank: report for load in view.loads if (report := _fresh_report(load))}
-        rates = [rate for report in fresh.values() if (rate := _generated_per_second(report)) > 0]
+        rates = [
+            rate for report in fresh.values() if (rate := decode_tokens_per_second(report)) > 0
+        ]
         mean_rate = sum(rates) / len(rates) if rates else SMG_TOKENS_PER_SECOND
         seconds_per_request = SMG_TOKENS_PER_REQUEST / mean_rate if fresh else 1.0
         scan = _scan(view.loads, 0)
@@ -176,21 +179,13 @@ class SMGLeastLoad:
         tokens = report.waiting_prompt_tokens + self._sent_tokens.added(load)
         usage = min(_kv_usage(load), 0.999)
         pressure_seconds = SMG_KV_PRESSURE_SECONDS * usage / (1 - usage)
-        return tokens / (_generated_per_second(report) or SMG_TOKENS_PER_SECOND) + pressure_seconds
+        return (
+            tokens / (decode_tokens_per_second(report) or SMG_TOKENS_PER_SECOND) + pressure_seconds
+        )
 
 
 def _fresh_report(load: EngineLoad) -> LoadReport | None:
     return load.report if load.report_age_seconds <= SMG_STALE_SECONDS else None
-
-
-def _generated_per_second(report: LoadReport) -> float:
-    """Tokens that all running requests get in a second; 0 if that was not measured."""
-    step_seconds = (
-        report.decode_seconds_per_step
-        + report.decode_seconds_per_request * report.running
-        + report.decode_seconds_per_kv_token * report.running_tokens
-    )
-    return report.running / step_seconds if step_seconds > 0 else 0.0
 
 
 def _scan(loads: Sequence[EngineLoad], start: int) -> list[EngineLoad]:

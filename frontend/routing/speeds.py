@@ -69,6 +69,16 @@ def _reference_seconds(report: LoadReport) -> float:
     return report.decode_seconds_per_step + REFERENCE_REQUESTS * _seconds_per_request(report)
 
 
+def decode_tokens_per_second(report: LoadReport) -> float:
+    """What all running requests of an engine are given, by its fit; 0 if it has none, or measured nothing."""
+    seconds = (
+        report.decode_seconds_per_step
+        + report.decode_seconds_per_request * report.running
+        + report.decode_seconds_per_kv_token * report.running_tokens
+    )
+    return report.running / seconds if seconds > 0 else 0.0
+
+
 class Slowness(NamedTuple):
     """How much slower than the typical engine one is; 1 unless it clearly is slower or faster."""
 

@@ -34,9 +34,9 @@ class ChoiceMessage:
             self._reasoning_tokens.push(delta.token_ids)
         pieces = self._parser.feed(delta.text)
         if delta.finish_reason is not None:
-            pieces += self._parser.finish()
+            pieces = joined([*pieces, *self._parser.finish()])
         self._has_calls = self._has_calls or any(isinstance(p, CallBegins) for p in pieces)
-        return joined(pieces)
+        return pieces
 
     def finish_label(self, delta: ChoiceDelta) -> str | None:
         """Why the choice ended, as OpenAI's API says it. Calls that were cut off ended by length."""

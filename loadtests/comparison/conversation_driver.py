@@ -5,11 +5,11 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from loadtests.comparison.conversation import Conversation
-from loadtests.comparison.turn_client import Answer
 from loadtests.driver import Progress
+from loadtests.record import RequestRecord
 
-Ask = Callable[[list[int], float], Awaitable[Answer]]
-"""Sends a prompt that is due at a time and gives the answer to it; does not raise."""
+Ask = Callable[[list[int], float], Awaitable[RequestRecord]]
+"""Sends a prompt that is due at a time and says what came back; does not raise."""
 
 
 class ConversationDriver:
@@ -40,16 +40,16 @@ class ConversationDriver:
             await asyncio.sleep(due_at - time.monotonic())
             said += turn.question
             answer = await self._send(said, due_at)
-            if answer.record.error_kind is not None:
+            if answer.error_kind is not None:
                 return  # there is nothing to go on from
             said += answer.token_ids
-            due_at = answer.record.ended_at
+            due_at = answer.ended_at
 
-    async def _send(self, prompt: list[int], due_at: float) -> Answer:
+    async def _send(self, prompt: list[int], due_at: float) -> RequestRecord:
         self.progress.in_flight += 1
         try:
             answer = await self._ask(prompt, due_at)
-            self.progress.records.append(answer.record)
+            self.progress.records.append(answer)
             return answer
         finally:
             self.progress.in_flight -= 1

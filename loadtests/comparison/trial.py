@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -14,15 +14,15 @@ from loadtests.comparison.conversation import VOCABULARY_SIZE, Conversation, Con
 from loadtests.comparison.conversation_driver import ConversationDriver
 from loadtests.comparison.load_plan import LoadPlan
 from loadtests.comparison.server_state import ServerState
-from loadtests.comparison.turn_client import TurnClient
 from loadtests.drills.cluster import Cluster
 from loadtests.drills.drill import DrillError
 from loadtests.driver import Driver
 from loadtests.http_client import HttpClient
 from loadtests.progress_line import progress_line
+from loadtests.record import RequestRecord
 from loadtests.report import Report, make_report
 from loadtests.server_counters import read_counters
-from loadtests.workload import random_token_prompts
+from loadtests.workload import random_token_prompts, token_completion
 
 TIMEOUT_SECONDS = 120.0
 WARM_UP_REQUESTS_PER_ENGINE = 8
@@ -92,8 +92,11 @@ async def _measure(cluster: Cluster, num_engines: int, plan: TrialPlan) -> Trial
     streaming = StreamingClient(http, TIMEOUT_SECONDS)
     model, shape = await streaming.first_model(), plan.load.shape
     await _warm_up(streaming, model, num_engines, shape)
-    client = TurnClient(http, model, shape.answer_tokens, TIMEOUT_SECONDS)
-    driver = ConversationDriver(client.ask, plan.conversations)
+
+    def ask(prompt: list[int], due_at: float) -> Awaitable[RequestRecord]:
+        return streaming.complete(token_completion(model, prompt, shape.answer_tokens), due_at)
+
+    driver = ConversationDriver(ask, plan.conversations)
     counted_before = await read_counters(http)
     before = await asyncio.to_thread(ServerState.of, cluster, num_engines)
     began_at = time.monotonic()

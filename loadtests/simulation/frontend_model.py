@@ -5,7 +5,7 @@ from time import process_time
 
 from cluster.wire.messages import BlockEvents, EngineHello, LoadReport
 from frontend.balancer import Balancer
-from frontend.engine_book import EngineBook
+from frontend.engine_book import EngineBook, hits_by_rank
 from frontend.routing.sessions import LastTurn, Sessions
 from frontend.routing.view import RoutedRequest, RoutingView
 from loadtests.simulation.engine_request import EngineRequest
@@ -80,12 +80,10 @@ class FrontendModel:
 
     def _hit_tokens(self, request: ClientRequest, books: Sequence[EngineBook]) -> Mapping[int, int]:
         """By rank: how many tokens of its context an engine need not compute, as the dispatcher counts."""
-        hits, known_tokens = {}, 0
         hashes = request.prompt_hashes
         if not hashes:
             return {}
-        for book in books:
-            hits[book.rank] = known_tokens = book.prefix.hit_tokens(hashes, known_tokens)
+        hits = hits_by_rank(books, hashes)
         incarnations = {book.rank: book.incarnation for book in books}
         most = request.context_tokens - 1
         soft_hits = self._sessions.with_soft_hit(

@@ -104,6 +104,18 @@ class Flood(msgspec.Struct, frozen=True, kw_only=True):
         return sorted([*usual, *flood], key=lambda request: request.arrived_at)
 
 
+class _Prefixes:
+    """Some prefixes of equal length, which are used as often as Zipf's law says."""
+
+    def __init__(self, chains: BlockChains, number: int, num_blocks: int) -> None:
+        self._chains = [chains.new(num_blocks) for _ in range(number)]
+        self._weights = [1 / rank for rank in range(1, number + 1)]
+
+    def draw(self, source: random.Random) -> tuple[bytes, ...]:
+        """One of them."""
+        return source.choices(self._chains, self._weights)[0]
+
+
 class PrefixGroups(msgspec.Struct, frozen=True, kw_only=True):
     """Prompts that begin with one of some long texts, by Zipf's law, and go on with their own."""
 
@@ -126,14 +138,11 @@ class PrefixGroups(msgspec.Struct, frozen=True, kw_only=True):
     ) -> list[ClientRequest]:
         """Each of a group by chance."""
         chains = BlockChains()
-        prefixes = [
-            chains.new(self.prefix_tokens // cost.block_size) for _ in range(self.num_groups)
-        ]
-        weights = [1 / rank for rank in range(1, self.num_groups + 1)]
+        prefixes = _Prefixes(chains, self.num_groups, self.prefix_tokens // cost.block_size)
         requests = []
         times = gamma_arrivals(rate_per_second, seconds, self.variation, source)
         for index, time in enumerate(times):
-            prefix = source.choices(prefixes, weights)[0]
+            prefix = prefixes.draw(source)
             prompt_tokens = self.prefix_tokens + self.suffix.draw(source)
             num_blocks = prompt_tokens // cost.block_size
             requests.append(
@@ -182,14 +191,11 @@ class Conversations(msgspec.Struct, frozen=True, kw_only=True):
     ) -> list[ClientRequest]:
         """The first turns; each has the later ones of its session."""
         chains = BlockChains()
-        roots = [
-            chains.new(self.system_tokens // cost.block_size)
-            for _ in range(self.num_system_prompts)
-        ]
-        weights = [1 / rank for rank in range(1, self.num_system_prompts + 1)]
+        num_blocks = self.system_tokens // cost.block_size
+        roots = _Prefixes(chains, self.num_system_prompts, num_blocks)
         times = gamma_arrivals(rate_per_second / self.mean_turns, seconds, 1.0, source)
         return [
-            self._session(f"{index}", time, source.choices(roots, weights)[0], cost, chains, source)
+            self._session(f"{index}", time, roots.draw(source), cost, chains, source)
             for index, time in enumerate(times)
         ]
 

@@ -1,16 +1,12 @@
 """Tools and reasoning through the application: with the official client, and as JSON."""
 
-import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import hypercorn.asyncio
 import openai
 import pytest
-from hypercorn.config import Config
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from cluster.config import ClusterConfig, EngineConfig, FrontendConfig
@@ -18,6 +14,7 @@ from frontend.app import build_app
 from frontend.model_info import ModelInfo
 from frontend.tokenizer import Tokenizer
 from tests.support.frontend_app import encode, engine_that_says, events_of, http_client
+from tests.support.official_client import official_client
 from tests.support.scripted_engine import ScriptedEngine
 from tests.support.tiny_tokenizer import CHAT_TEMPLATE, SPECIAL_TOKENS, byte_level_backend
 
@@ -44,25 +41,8 @@ async def client_of(
     app = build_app(
         cluster, MODEL, Tokenizer(byte_level_backend(), SPECIAL_TOKENS, template), engine
     )
-    stopping = asyncio.Event()
-    config = Config()
-    config.accesslog = config.errorlog = None
-    config.graceful_timeout = 1
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        config.bind = [f"fd://{listener.detach()}"]
-    serving = asyncio.create_task(
-        hypercorn.asyncio.serve(app, config, shutdown_trigger=stopping.wait)  # type: ignore[arg-type] # its own Scope type
-    )
-    async with openai.AsyncOpenAI(
-        base_url=f"http://127.0.0.1:{port}/v1",
-        api_key="none",
-        max_retries=0,
-        http_client=openai.DefaultAsyncHttpxClient(trust_env=False),
-    ) as client:
+    async with official_client(app) as client:
         yield client
-    stopping.set()
-    await serving
     await engine.close()
 
 

@@ -505,7 +505,7 @@ async def test_decisions_are_told_the_newest_first(client: DPLBClient, engine: S
     cache(client, *PROMPT_HASHES)
     for name in ("a", "b"):
         client.submit(prefixed(name))
-    told: list[Any] = client.decisions()
+    told: list[Any] = client.decisions(256)
     assert [(decision["request_id"], decision["chosen"]) for decision in told] == [
         ("b", 0),
         ("a", 0),

@@ -1,17 +1,15 @@
 """The official client against the application over a real server."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 
-import hypercorn.asyncio
 import openai
 import pytest
 import pytest_asyncio
-from hypercorn.config import Config
 from openai.types.chat import ChatCompletionMessageParam
 
 from tests.support.frontend_app import ANSWER, encode, engine_that_says, make_app
+from tests.support.official_client import official_client
 from tests.support.scripted_engine import ScriptedEngine
 
 MESSAGES: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Hi"}]
@@ -24,29 +22,8 @@ def engine() -> ScriptedEngine:
 
 @pytest_asyncio.fixture
 async def client(engine: ScriptedEngine) -> AsyncIterator[openai.AsyncOpenAI]:
-    stopping = asyncio.Event()
-    config = Config()
-    config.accesslog = config.errorlog = None
-    config.graceful_timeout = 1
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        config.bind = [f"fd://{listener.detach()}"]
-    serving = asyncio.create_task(
-        hypercorn.asyncio.serve(
-            make_app(engine, api_key=["secret"]),  # type: ignore[arg-type] # its own Scope type
-            config,
-            shutdown_trigger=stopping.wait,
-        )
-    )
-    async with openai.AsyncOpenAI(
-        base_url=f"http://127.0.0.1:{port}/v1",
-        api_key="secret",
-        max_retries=0,
-        http_client=openai.DefaultAsyncHttpxClient(trust_env=False),
-    ) as client:
+    async with official_client(make_app(engine, api_key=["secret"]), "secret") as client:
         yield client
-    stopping.set()
-    await serving
     await engine.close()
 
 

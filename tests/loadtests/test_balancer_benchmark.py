@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from frontend.balancer import POLICIES
+from frontend.engine_book import hits_by_rank
 from loadtests import balancer_benchmark
 from loadtests.balancer_benchmark import (
     BLOCK_SIZE,
     Cost,
     add_arguments,
     cost_line,
-    look_up,
     main,
     make_books,
     prompt_hashes,
@@ -29,7 +29,7 @@ def run_benchmark(*flags: str) -> int:
 def test_hits_are_what_each_index_says_by_itself() -> None:
     books, prompt = make_books(8), prompt_hashes()
     alone = {book.rank: book.prefix.hit_tokens(prompt) for book in books}
-    assert look_up(books, prompt) == alone
+    assert hits_by_rank(books, prompt) == alone
     assert len(set(alone.values())) > 4
     assert all(0 <= hit <= len(prompt) * BLOCK_SIZE for hit in alone.values())
 

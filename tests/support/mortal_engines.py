@@ -94,7 +94,7 @@ class MortalEngines:
         """Nothing to tell."""
         return {}
 
-    def decisions(self) -> list[dict[str, object]]:
+    def decisions(self, most: int) -> list[dict[str, object]]:
         """Nothing to choose."""
         return []
 

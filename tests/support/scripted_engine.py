@@ -4,6 +4,7 @@ import asyncio
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from cluster.wire.messages import Blob, EngineCoreOutput, TokenLogprobs, UtilityResult
 from cluster.wire.sampling import FinishReason
@@ -81,11 +82,11 @@ class ScriptedEngine:
         """One engine."""
         return {"engines": [{"rank": 0, "state": "READY"}]}
 
-    def decisions(self) -> list[dict[str, object]]:
+    def decisions(self, most: int) -> list[dict[str, object]]:
         """Each request went to the only engine."""
         return [
             {"request_id": request.request_id, "chosen": 0, "engines": []}
-            for request in reversed(self.submitted)
+            for request in islice(reversed(self.submitted), most)
         ]
 
     @property

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cluster.wire.sampling import SamplingParams
 from engine.request import Request
-from engine.scheduling.tenants import may_take_place, share_tokens
+from engine.scheduling.tenants import may_take_place, places_held, share_tokens
 from tests.support.simulated_engine import SimulatedEngine
 
 PLACES = st.integers(1, 64)
@@ -17,7 +17,7 @@ TENANTS = st.sampled_from(["a", "b", "c", "d"])
 def may_start(tenant: str, running: list[str], max_num_seqs: int) -> bool:
     """Whether one of this tenant may start beside requests of these."""
     requests = [Request("", 0, 0, [1], 1, SamplingParams(), [], tenant=name) for name in running]
-    return may_take_place(tenant, requests, max_num_seqs)
+    return may_take_place(tenant, places_held(requests), max_num_seqs)
 
 
 def fill(tenant: str, running: list[str], max_num_seqs: int) -> None:
@@ -68,7 +68,7 @@ def test_where_nobody_is_told_apart_all_places_are_used() -> None:
 
 
 def test_an_engine_with_one_place_keeps_none() -> None:
-    assert may_take_place("only", [], 1)
+    assert may_take_place("only", places_held([]), 1)
 
 
 # ── tokens ──

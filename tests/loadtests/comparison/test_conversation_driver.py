@@ -3,7 +3,6 @@ import time
 
 from loadtests.comparison.conversation import Conversation, Turn
 from loadtests.comparison.conversation_driver import ConversationDriver
-from loadtests.comparison.turn_client import Answer
 from loadtests.record import RequestRecord
 
 TWO_TURNS = Conversation(0.0, [1, 2], [Turn(0.0, [3]), Turn(0.05, [4])])
@@ -22,7 +21,7 @@ class EchoServer:
         """Set once there are so many prompts as it wants."""
         self._fails_at, self._wants = fails_at, wants
 
-    async def ask(self, prompt: list[int], due_at: float) -> Answer:
+    async def ask(self, prompt: list[int], due_at: float) -> RequestRecord:
         """A `ConversationDriver`'s way to ask."""
         self.prompts.append(list(prompt))
         self.due.append(due_at)
@@ -30,9 +29,11 @@ class EchoServer:
             self.has_been_asked.set()
         error = "HTTP 500" if len(self.prompts) - 1 == self._fails_at else None
         await self.may_answer.wait()
-        record = RequestRecord(due_at, ended_at=time.monotonic(), error_kind=error)
+        record = RequestRecord(
+            due_at, ended_at=time.monotonic(), token_ids=[len(prompt)], error_kind=error
+        )
         self.records.append(record)
-        return Answer(record, [len(prompt)])
+        return record
 
 
 async def test_a_prompt_is_all_that_was_said_before_answers_included() -> None:
