@@ -12,9 +12,8 @@ from frontend.disconnect import while_connected
 from frontend.engine_client import EngineClient
 from frontend.generation import Generation
 from frontend.input_processor import PreparedRequest
-from frontend.openai import sse
 from frontend.openai.answer import Answer
-from frontend.openai.errors import error_body
+from frontend.openai.sse import HEADERS
 from frontend.output_processor import ChoiceDelta
 from frontend.slow_readers import send_while_read
 from frontend.tokenizer import Tokenizer
@@ -85,29 +84,30 @@ class GenerationResponse(Response):
             # The status line is out: the error is an event, and no [DONE] follows it.
             if not isinstance(error, ClusterError):
                 logger.exception("%s failed in mid-stream", self._prepared.response_id)
-            await _send(send, sse.raw_event(error_body(error)))
+            await _send(send, self._answer.events.error(error))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send_chunks(self, generation: Generation, send: Send) -> None:
+        form = self._answer.events
         while not generation.is_finished:
             news = await generation.next(self._seconds_between_signs_of_life)
             events = (
-                [sse.event(chunk) for chunk in self._answer.chunks(generation, news)]
+                [form.event(chunk) for chunk in self._answer.chunks(generation, news)]
                 if news is not None
-                else [sse.WAITING]
+                else [form.waiting]
             )
             for event in events:
                 await self._begin(generation, send)
                 await _send(send, event)
-        last = self._answer.last_chunk(generation)
-        if last is not None:
-            await _send(send, sse.event(last))
-        await _send(send, sse.DONE)
+        for chunk in self._answer.last_chunks(generation):
+            await _send(send, form.event(chunk))
+        if form.done:
+            await _send(send, form.done)
 
     async def _begin(self, generation: Generation, send: Send) -> None:
         if not self._has_begun:
             self._has_begun = True
-            headers = [*sse.HEADERS, *_headers(generation)]
+            headers = [*HEADERS, *_headers(generation)]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
 
 

@@ -2,7 +2,7 @@
 
 import random
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -39,6 +39,13 @@ MAX_CHOICES = 1_024
 MAX_STOP_STRINGS = 128
 MAX_CACHE_SALT_CHARACTERS = 128
 MAX_RANK = 2**31 - 1
+
+
+class RoutedBody(Protocol):
+    """What a body says of when and where it is served, whatever API it is of."""
+
+    priority: int | None
+    data_parallel_rank: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +95,7 @@ class InputProcessor:
         self._sampling = SamplingResolver(model, list(eos), seeds)
         self._grammar_obstacle = grammar_obstacle(tokenizer, self._eos_token_ids)
 
-    def sketch(self, body: GenerationBody, arrival: Arrival) -> GenerationRequest:
+    def sketch(self, body: RoutedBody, arrival: Arrival) -> GenerationRequest:
         """What is known of a body's requests before its prompt is tokenized."""
         return GenerationRequest(
             "", [], [], SamplingParams(), arrival.arrived_at, body.priority or 0,
@@ -320,7 +327,7 @@ def _check_cache_salt(salt: str | None) -> None:
         raise InvalidRequest("cache_salt must not contain @, /, \\ or NUL", "cache_salt")
 
 
-def _pinned_rank(body: GenerationBody, arrival: Arrival) -> int | None:
+def _pinned_rank(body: RoutedBody, arrival: Arrival) -> int | None:
     rank = arrival.pinned_rank if body.data_parallel_rank is None else body.data_parallel_rank
     if rank is not None and not 0 <= rank <= MAX_RANK:
         raise InvalidRequest(f"data_parallel_rank: there is no engine {rank}", "data_parallel_rank")

@@ -122,7 +122,7 @@ class ErrorBoundary:
             if scope["type"] != "http":
                 raise
             if not has_begun:
-                await error_response(error)(scope, receive, send)
+                await error_response(error, scope["path"])(scope, receive, send)
 
 
 class Keys:
@@ -143,7 +143,7 @@ class Keys:
         if error is None:
             await self._app(scope, receive, send)
         else:
-            await error_response(error)(scope, receive, send)
+            await error_response(error, scope["path"])(scope, receive, send)
 
     def _objection(self, scope: Scope) -> Unauthorized | Forbidden | None:
         needs_admin_key = scope["path"].startswith(ADMIN_PREFIX)
@@ -153,7 +153,7 @@ class Keys:
             )
         if scope["path"] in OPEN_PATHS or not (self._api_keys or needs_admin_key):
             return None
-        given = bearer_key(Headers(scope=scope).get("authorization", ""))
+        given = key_of(Headers(scope=scope))
         if _is_among(given, self._admin_keys):
             return None
         if not _is_among(given, self._api_keys):
@@ -163,10 +163,12 @@ class Keys:
         return Forbidden("This needs an admin key (--admin-key).") if needs_admin_key else None
 
 
-def bearer_key(authorization: str) -> bytes:
-    """The key that was sent, or nothing, which no key is."""
-    scheme, _, key = authorization.partition(" ")
-    return key.strip().encode("latin-1", "replace") if scheme.lower() == "bearer" else b""
+def key_of(headers: Headers) -> bytes:
+    """The key that was sent, as OpenAI's clients do or as Anthropic's; or nothing, which no key is."""
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        key = headers.get("x-api-key", "")
+    return key.strip().encode("latin-1", "replace")
 
 
 def _is_among(given: bytes, known_keys: Sequence[bytes]) -> bool:

@@ -1,6 +1,7 @@
 """Continuous batching: who computes how many tokens in the next step, and what came of the last."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterable
 from itertools import count
 
@@ -18,7 +19,7 @@ from engine.scheduling.request_output import engine_output, keep_prompt_logprobs
 from engine.scheduling.request_queue import RequestQueue
 from engine.scheduling.step_plan import StepPlan
 from engine.scheduling.stop_condition import finish, finish_if_complete
-from engine.scheduling.tenants import may_take_place, places_held, wanted_tokens
+from engine.scheduling.tenants import crowded_out, may_take_place, places_held, wanted_tokens
 
 _logger = logging.getLogger(__name__)
 
@@ -139,13 +140,13 @@ class Scheduler:
         self._schedule_decodes(plan)
         if len(plan):
             plan.limit_new_prompts(self._config.prefill_chunk_while_decoding)
-        plan.share_new_prompts(
-            wanted_tokens(
-                self.waiting.tokens_by_tenant, self.running.values(), self._config.max_num_seqs
-            )
-        )
+        running = self.running.values()
+        held = places_held(running)
+        num_places = self._config.max_num_seqs
+        wanted = wanted_tokens(self.waiting.tokens_by_tenant, running, held, num_places)
+        plan.share_new_prompts(wanted, crowded_out(wanted.keys(), held, num_places))
         self._schedule_prompts(plan)
-        self._admit(plan, now)
+        self._admit(plan, held, now)
 
     def _schedule_alone(self, request: Request, plan: StepPlan, now: float) -> None:
         """Plan a step of this one, if there is a slot and room for it; it may still wait."""
@@ -192,7 +193,7 @@ class Scheduler:
             if plan.tokens_left_for(request):
                 plan.schedule(request, self.kv_cache.block_table(request))
 
-    def _admit(self, plan: StepPlan, now: float) -> None:
+    def _admit(self, plan: StepPlan, held: Counter[str], now: float) -> None:
         """Start waiting requests, strictly in order: a large one is not overtaken for ever.
 
         Only from tokens that all running requests left over. So no stream is left out of a step, and
@@ -200,7 +201,6 @@ class Scheduler:
         An isolated request is started by its own step, and waited for.
         """
         passed_over: set[str] = set()
-        held = places_held(self.running.values())
         while not plan.preempted and (request := self.waiting.first(passed_over)) is not None:
             if request.is_isolated:
                 break

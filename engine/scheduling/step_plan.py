@@ -1,6 +1,6 @@
 """One step while it is being planned: what is left of its budget, and what it holds so far."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from engine.request import Request
 from engine.scheduling.output import ScheduledRequest, SchedulerOutput
@@ -29,15 +29,23 @@ class StepPlan:
         """
         self._new_prompt_tokens_left = num_tokens
 
-    def share_new_prompts(self, wanted_tokens: Mapping[str, int]) -> None:
+    def share_new_prompts(
+        self, wanted_tokens: Mapping[str, int], crowded_out: Set[str] = frozenset()
+    ) -> None:
         """From here on each tenant has an even share of what the step can take of new prompts.
 
         So a short prompt of one need not wait for a long one of another. With next to nothing to
-        share it goes by the order alone.
+        share it goes by the order alone. Those that are crowded out have the rest of the step too: the
+        limit spares the streams that decode, and those are nearly all of whoever crowds them out.
         """
         num_tokens = max(0, min(self._tokens_left, self._new_prompt_tokens_left))
-        if 1 < len(wanted_tokens) <= num_tokens:
-            self._new_prompt_tokens_of = share_tokens(wanted_tokens, num_tokens)
+        if len(wanted_tokens) > num_tokens or (len(wanted_tokens) < 2 and not crowded_out):
+            return
+        shares = share_tokens(wanted_tokens, num_tokens)
+        unmet = {name: wanted_tokens[name] - shares[name] for name in crowded_out & shares.keys()}
+        more = share_tokens(unmet, self._tokens_left - num_tokens)
+        self._new_prompt_tokens_of = {name: shares[name] + more.get(name, 0) for name in shares}
+        self._new_prompt_tokens_left = num_tokens + sum(more.values())
 
     def tokens_left_for(self, request: Request) -> int:
         """How many tokens of the request the step could take."""

@@ -1,7 +1,7 @@
 """What one tenant leaves to others: the last places of an engine, and an even share of prompt tokens."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 
 from engine.request import Request
 
@@ -30,11 +30,23 @@ def may_take_place(tenant: str, held: Counter[str], max_num_seqs: int) -> bool:
     return held[tenant] < SMALL_SHARE * fair_share
 
 
+def crowded_out(tenants: Set[str], held: Counter[str], max_num_seqs: int) -> set[str]:
+    """Those of these that have next to nothing, while somebody has more than a fair share."""
+
+    def is_crowded_out(tenant: str) -> bool:
+        fair_share = max_num_seqs / len(held.keys() | {tenant})
+        return held[tenant] < SMALL_SHARE * fair_share and max(held.values()) > fair_share
+
+    return {tenant for tenant in tenants if tenant and held and is_crowded_out(tenant)}
+
+
 def wanted_tokens(
-    waiting_tokens: Mapping[str, int], running: Collection[Request], max_num_seqs: int
+    waiting_tokens: Mapping[str, int],
+    running: Collection[Request],
+    held: Counter[str],
+    max_num_seqs: int,
 ) -> dict[str, int]:
     """By tenant: what is to be computed of new prompts. Who may start nothing wants nothing."""
-    held = places_held(running)
     wanted = Counter(
         {
             tenant: num_tokens

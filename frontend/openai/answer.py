@@ -6,11 +6,17 @@ from typing import Protocol
 import msgspec
 
 from frontend.generation import Generation, IndexedDelta
+from frontend.openai.sse import EventForm
 from frontend.output_processor import ChoiceDelta
 
 
 class Answer(Protocol):
-    """Turns the news of a generation into OpenAI objects. One per request."""
+    """Turns the news of a generation into the objects of one API. One per request."""
+
+    @property
+    def events(self) -> EventForm:
+        """How its chunks are framed."""
+        ...
 
     def whole(self, generation: Generation, choices: list[ChoiceDelta]) -> msgspec.Struct:
         """The answer that is not streamed; `choices` hold everything."""
@@ -20,6 +26,6 @@ class Answer(Protocol):
         """The events that tell this news, none if there is nothing a client would see."""
         ...
 
-    def last_chunk(self, generation: Generation) -> msgspec.Struct | None:
-        """The event that tells the usage, if it was asked for."""
+    def last_chunks(self, generation: Generation) -> Sequence[msgspec.Struct]:
+        """The events after all news: for OpenAI's, the one that tells the usage, if it was asked for."""
         ...

@@ -18,6 +18,7 @@ from frontend.openai.responses import (
     Usage,
 )
 from frontend.openai.schemas import ChatBody
+from frontend.openai.sse import OPENAI_EVENTS
 from frontend.openai.stream_usage import StreamUsage
 from frontend.openai.token_text import TokenText
 from frontend.openai.usage import count_usage, describe_run
@@ -35,6 +36,8 @@ class ChatAnswer:
 
     In a stream, reasoning, content and each step of a call have chunks of their own.
     """
+
+    events = OPENAI_EVENTS
 
     def __init__(
         self,
@@ -96,18 +99,20 @@ class ChatAnswer:
             chunks[-1].quadriga = describe_run(generation)
         return chunks
 
-    def last_chunk(self, generation: Generation) -> ChatCompletionChunk | None:
+    def last_chunks(self, generation: Generation) -> list[ChatCompletionChunk]:
         """A chunk without choices that tells the usage, if asked for."""
         if not self._usage.is_wanted:
-            return None
-        return ChatCompletionChunk(
-            id=self._prepared.response_id,
-            created=self._created,
-            model=self._prepared.model,
-            choices=[],
-            usage=self._detailed(count_usage(self._prepared, generation)),
-            quadriga=describe_run(generation),
-        )
+            return []
+        return [
+            ChatCompletionChunk(
+                id=self._prepared.response_id,
+                created=self._created,
+                model=self._prepared.model,
+                choices=[],
+                usage=self._detailed(count_usage(self._prepared, generation)),
+                quadriga=describe_run(generation),
+            )
+        ]
 
     def _choice(self, index: int, delta: ChoiceDelta) -> ChatChoice:
         message = self._messages[index]

@@ -8,6 +8,7 @@ from frontend.generation import Generation, IndexedDelta
 from frontend.input_processor import PreparedRequest
 from frontend.openai.responses import Completion, CompletionChoice, CompletionLogprobs
 from frontend.openai.schemas import CompletionBody
+from frontend.openai.sse import OPENAI_EVENTS
 from frontend.openai.stream_usage import StreamUsage
 from frontend.openai.token_text import TokenText
 from frontend.openai.usage import count_usage, describe_run
@@ -17,6 +18,8 @@ from frontend.tokenizer import Tokenizer
 
 class CompletionAnswer:
     """Completions, whole and in chunks. With `echo`, each choice begins with its prompt."""
+
+    events = OPENAI_EVENTS
 
     def __init__(
         self, body: CompletionBody, prepared: PreparedRequest, tokenizer: Tokenizer
@@ -67,18 +70,20 @@ class CompletionAnswer:
             chunk.quadriga = describe_run(generation)
         return [chunk]
 
-    def last_chunk(self, generation: Generation) -> Completion | None:
+    def last_chunks(self, generation: Generation) -> list[Completion]:
         """A chunk without choices that tells the usage, if asked for."""
         if not self._usage.is_wanted:
-            return None
-        return Completion(
-            id=self._prepared.response_id,
-            created=self._created,
-            model=self._prepared.model,
-            choices=[],
-            usage=count_usage(self._prepared, generation),
-            quadriga=describe_run(generation),
-        )
+            return []
+        return [
+            Completion(
+                id=self._prepared.response_id,
+                created=self._created,
+                model=self._prepared.model,
+                choices=[],
+                usage=count_usage(self._prepared, generation),
+                quadriga=describe_run(generation),
+            )
+        ]
 
     def _choice(self, generation: Generation, index: int, delta: ChoiceDelta) -> CompletionChoice:
         choice = CompletionChoice(

@@ -87,8 +87,8 @@ def error_body(error: Exception) -> bytes:
     )
 
 
-def error_response(error: Exception) -> Response:
-    """The HTTP answer to a request that ended with this error."""
+def error_response(error: Exception, path: str) -> Response:
+    """The HTTP answer to a request to this path that ended with this error."""
     kind = error_kind(error)
     headers = dict(getattr(error, "headers", None) or {})
     if isinstance(error, Unauthorized):
@@ -98,9 +98,9 @@ def error_response(error: Exception) -> Response:
     return Response(error_body(error), kind.status, headers, media_type="application/json")
 
 
-async def answer_error(_: Request, error: Exception) -> Response:
+async def answer_error(request: Request, error: Exception) -> Response:
     """The application's handler of all errors that are expected."""
-    return error_response(error)
+    return error_response(error, request.scope["path"])
 
 
 def _encodable(text: str) -> str:

@@ -1,103 +1,28 @@
 """POST /v1/chat/completions and /v1/completions."""
 
-import hashlib
-import time
-from collections.abc import Callable
-from typing import TypeVar
-
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cluster.errors import InvalidRequest
-from frontend.generation_response import GenerationResponse
-from frontend.input_processor import Arrival, PreparedRequest
-from frontend.middleware import bearer_key
-from frontend.openai.answer import Answer
+from frontend.input_processor import PreparedRequest
 from frontend.openai.chat_answer import ChatAnswer
 from frontend.openai.completion_answer import CompletionAnswer
 from frontend.openai.schemas import ChatBody, CompletionBody
-from frontend.request_body import read_body
+from frontend.routes.respond import respond
 from frontend.services import services_of
 from frontend.tokenizer import Tokenizer
-
-MAX_TRACEPARENT_CHARACTERS = 128
-MAX_SESSION_CHARACTERS = 128
-
-Body = TypeVar("Body", ChatBody, CompletionBody)
 
 
 async def create_chat_completion(request: Request) -> Response:
     """An answer to a conversation."""
     prepare = services_of(request).inputs.prepare_chat
-    return await _respond(request, ChatBody, prepare, _chat_answer)
+    return await respond(request, ChatBody, prepare, _chat_answer)
 
 
 async def create_completion(request: Request) -> Response:
     """The continuations of one or several prompts."""
     prepare = services_of(request).inputs.prepare_completion
-    return await _respond(request, CompletionBody, prepare, CompletionAnswer)
+    return await respond(request, CompletionBody, prepare, CompletionAnswer)
 
 
 def _chat_answer(body: ChatBody, prepared: PreparedRequest, tokenizer: Tokenizer) -> ChatAnswer:
     return ChatAnswer(body, prepared, tokenizer, prepared.message_format)
-
-
-async def _respond(
-    request: Request,
-    body_type: type[Body],
-    prepare: Callable[[Body, Arrival, int | None], PreparedRequest],
-    make_answer: Callable[[Body, PreparedRequest, Tokenizer], Answer],
-) -> Response:
-    arrival = _arrival(request)
-    services = services_of(request)
-    body = await read_body(request, body_type)
-    services.client.check_room(services.inputs.sketch(body, arrival))
-    prepared = await services.tokenizing.run_for(
-        arrival.tenant, prepare, body, arrival, services.client.max_request_tokens()
-    )
-    answer = make_answer(body, prepared, services.tokenizer)
-    return GenerationResponse(
-        services.client,
-        services.tokenizer,
-        prepared,
-        answer,
-        bool(body.stream),
-        services.config.frontend.slow_reader_timeout,
-    )
-
-
-def _arrival(request: Request) -> Arrival:
-    return Arrival(
-        arrived_at=time.monotonic(),
-        pinned_rank=_pinned_rank(request.headers.get("x-data-parallel-rank")),
-        traceparent=request.headers.get("traceparent", "")[:MAX_TRACEPARENT_CHARACTERS],
-        tenant=_tenant(request),
-        session=_session(request),
-    )
-
-
-def _tenant(request: Request) -> str:
-    """A name for the API key; none where there are not two keys that would tell clients apart."""
-    if len(set(services_of(request).config.frontend.api_key)) < 2:
-        return ""
-    key = bearer_key(request.headers.get("authorization", ""))
-    return hashlib.blake2b(key, digest_size=8).hexdigest()
-
-
-def _session(request: Request) -> str:
-    """The session that the client names. Too long a name is refused: cut, it would be another's."""
-    session = request.headers.get("x-session-id", "")
-    if len(session) > MAX_SESSION_CHARACTERS:
-        raise InvalidRequest(
-            f"X-Session-ID has {len(session)} characters, the limit is {MAX_SESSION_CHARACTERS}",
-            "X-Session-ID",
-        )
-    return session
-
-
-def _pinned_rank(header: str | None) -> int | None:
-    """The engine that the client asks for; what is no number is ignored, as by vLLM."""
-    try:
-        return int(header) if header is not None else None
-    except ValueError:
-        return None

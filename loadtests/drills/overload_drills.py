@@ -26,9 +26,11 @@ REFUSAL_SECONDS = 0.05
 RECOVERY_SECONDS = 5.0
 WARM_UP_SECONDS = 2.0
 TENANT_FACTOR = 1.5
-TENANT_ENGINES = ("--max-num-seqs=16", "--simulated-step-seconds=0.02",
-                  "--simulated-request-seconds=0", "--simulated-kv-token-seconds=0")  # fmt: skip
-"""Their steps take the same time however many requests are in them: what the flood adds is waiting alone."""
+TENANT_ENGINES = ("--max-num-seqs=16", "--simulated-step-seconds=0.04", "--simulated-request-seconds=0",
+                  "--simulated-kv-token-seconds=0", "--simulated-prefill-rate=2000", "--no-enable-prefix-caching")  # fmt: skip
+"""Their steps take the same time however many requests are in them, beside that of new prompts: what the
+flood adds is waiting and its own prompts. No step is interrupted, so nobody can promise less than one
+step more than alone."""
 TENANT_ENGINE_NUMBERS = (2, 4)
 LOUD_CLIENTS_PER_ENGINE = 40
 LOUD_OUTPUT_TOKENS = 16
@@ -36,6 +38,8 @@ QUIET_CLIENTS = 2
 """As many as the places that each engine keeps from a flood, and far less than a fair share."""
 QUIET_OUTPUT_TOKENS = 4
 """So few that there are many times to the first token in a minute."""
+QUIET_EXTRA_SENTENCES = 30
+"""Of a quiet prompt: computing it takes some steps' time, as that of a usual prompt does."""
 LONGEST_PAUSE_SECONDS = 0.3
 """Between two questions of a quiet client. Without, it would ask whenever its own answer has ended, in
 step with those of the flood that began together with it."""
@@ -127,7 +131,7 @@ async def flood_beside_a_quiet_tenant(stage: Stage, engines: int) -> None:
         *TENANT_ENGINES, f"--api-key={QUIET_KEY}", f"--api-key={LOUD_KEY}", engines=engines
     )
     seconds = stage.scaled(40, 10)
-    bodies = await stage.expect_undisturbed(["greedy"], QUIET_OUTPUT_TOKENS)
+    bodies = await stage.expect_answers(quiet_bodies())
     quiet = stage.sender(QUIET_KEY)
     alone = await ask_steadily(quiet, bodies, seconds)
     stage.fault(f"the other tenant floods {engines} engines")
@@ -140,6 +144,16 @@ async def flood_beside_a_quiet_tenant(stage: Stage, engines: int) -> None:
     stage.recovered("the flood ends")
     check_wait_beside_flood(stage, f"{engines} engines", alone, beside)
     await stage.settle()
+
+
+def quiet_bodies() -> list[Body]:
+    """Long questions that want short answers."""
+    bodies = make_bodies(["greedy"], QUIET_OUTPUT_TOKENS)
+    more = " Say what is known of it, and by whom." * QUIET_EXTRA_SENTENCES
+    return [
+        body._replace(fields={**body.fields, "prompt": body.fields["prompt"] + more})
+        for body in bodies
+    ]
 
 
 def check_wait_beside_flood(

@@ -124,7 +124,10 @@ class Stage:
 
         Raises DrillError if one cannot be had.
         """
-        bodies = make_bodies(kinds, output_tokens)
+        return await self.expect_answers(make_bodies(kinds, output_tokens))
+
+    async def expect_answers(self, bodies: list[Body]) -> list[Body]:
+        """The same for bodies of one's own."""
         return await self._references.prepare(bodies, self.sender(), self._model_name)
 
     @asynccontextmanager

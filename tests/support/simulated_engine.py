@@ -11,6 +11,7 @@ from cluster.wire.sampling import FinishReason, SamplingParams
 from engine.core import EngineCore
 from engine.request import Request
 from engine.scheduling.output import SchedulerOutput
+from engine.scheduling.tenants import crowded_out, places_held
 from tests.support.simulated_runner import SimulatedRunner, reference_output
 
 VOCAB_SIZE = 50
@@ -106,7 +107,7 @@ class SimulatedEngine:
         decoding = {r.request_id for r in running.values() if r.is_decoding}
         work = self.core.begin_step(self.now)
         self._check_isolation(work, running)
-        self._check_plan(work, set(running), decoding)
+        self._check_plan(work, running, decoding)
         results = self.core.execute(work)
         during()
         self.now += 0.01
@@ -151,7 +152,9 @@ class SimulatedEngine:
                 assert others <= preempted, "the others are kept from their turn"
         self._was_isolated = is_isolated
 
-    def _check_plan(self, work: SchedulerOutput, running: set[str], decoding: set[str]) -> None:
+    def _check_plan(
+        self, work: SchedulerOutput, running: dict[str, Request], decoding: set[str]
+    ) -> None:
         scheduled = {s.request.request_id: s.num_tokens for s in work.scheduled}
         preempted = {request.request_id for request in work.preempted}
         assert scheduled, "a step does nothing"
@@ -165,9 +168,14 @@ class SimulatedEngine:
         new = [s for s in work.scheduled if not s.request.num_output_tokens]
         if decoding & scheduled.keys() or (decoding - preempted and self._was_isolated):
             chunk = self.config.prefill_chunk_while_decoding
-            assert sum(scheduled.num_tokens for scheduled in new) <= chunk, "the chunk is too big"
+            held = places_held(r for id_, r in running.items() if id_ not in preempted)
+            spared = crowded_out({s.request.tenant for s in new}, held, self.config.max_num_seqs)
+            limited = [s.num_tokens for s in new if s.request.tenant not in spared]
+            assert sum(limited) <= chunk, "the chunk is too big"
         if preempted:
-            assert scheduled.keys() <= running, "a request is admitted in a step that preempts"
+            assert scheduled.keys() <= running.keys(), (
+                "a request is admitted in a step that preempts"
+            )
 
     def _is_isolated(self, request_id: str) -> bool:
         request = self.scheduler.running.get(request_id)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cluster.wire.sampling import SamplingParams
 from engine.request import Request
-from engine.scheduling.tenants import may_take_place, places_held, share_tokens
+from engine.scheduling.tenants import crowded_out, may_take_place, places_held, share_tokens
 from tests.support.simulated_engine import SimulatedEngine
 
 PLACES = st.integers(1, 64)
@@ -129,6 +129,38 @@ def test_long_prompts_of_two_tenants_get_half_of_the_chunk_each() -> None:
     engine.add("of b", range(40), tenant="b", max_tokens=2)
     for _ in range(3):
         assert tokens_by_name(engine) == {"stream": 1, "of a": 4, "of b": 4}
+
+
+def test_a_long_prompt_of_who_is_crowded_out_has_all_that_is_left_of_a_step() -> None:
+    engine = SimulatedEngine(
+        max_num_seqs=4, max_num_batched_tokens=64, prefill_chunk_while_decoding=8
+    )
+    for number in range(3):
+        engine.add(f"flood {number}", [1], tenant="flood", max_tokens=20)
+    engine.add("flood 3", range(40), tenant="flood", max_tokens=20)
+    engine.step()
+    engine.add("new", [7] * 90, tenant="newcomer", max_tokens=20)
+    assert tokens_by_name(engine) == {"flood 0": 1, "flood 1": 1, "flood 2": 1, "new": 61}
+
+
+def test_who_is_crowded_out_leaves_a_flood_its_half_of_the_chunk() -> None:
+    engine = SimulatedEngine(
+        max_num_seqs=8, max_num_batched_tokens=64, prefill_chunk_while_decoding=8
+    )
+    for number in range(5):
+        engine.add(f"{number}", [1], tenant="flood", max_tokens=20)
+    engine.step()
+    engine.add("long", range(40), tenant="flood", max_tokens=20)
+    engine.add("new", [7] * 90, tenant="newcomer", max_tokens=20)
+    assert tokens_by_name(engine) == {**{f"{i}": 1 for i in range(5)}, "long": 4, "new": 55}
+
+
+def test_with_places_for_everybody_nobody_is_crowded_out() -> None:
+    held = Counter({"some": 4, "few": 1})
+    assert crowded_out({"few", "new"}, held, max_num_seqs=16) == set()
+    assert crowded_out({"few", "new"}, Counter({"some": 9, "few": 1}), 16) == {"few", "new"}
+    assert crowded_out({"few", "some"}, Counter({"some": 14}), 16) == {"few"}
+    assert crowded_out({"", "few"}, Counter(), 16) == set()
 
 
 @settings(max_examples=50, deadline=None)

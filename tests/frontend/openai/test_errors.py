@@ -33,7 +33,7 @@ from frontend.openai.errors import error_body, error_kind, error_response
     ],
 )
 def test_each_error_has_its_status_and_its_words(error: Exception, status: int, code: str) -> None:
-    response = error_response(error)
+    response = error_response(error, "/v1/completions")
     assert response.status_code == status
     told = json.loads(bytes(response.body))["error"]
     assert (told["message"], told["code"]) == ("no", code)
@@ -54,8 +54,8 @@ def test_errors_that_are_not_for_clients_tell_nothing(error: Exception) -> None:
 
 
 def test_a_refusal_for_now_says_when_to_come_back() -> None:
-    assert error_response(NotServing("no", 9)).headers["retry-after"] == "9"
-    assert error_response(NotServing("no")).headers["retry-after"] == "1"
+    assert error_response(NotServing("no", 9), "/").headers["retry-after"] == "9"
+    assert error_response(NotServing("no"), "/").headers["retry-after"] == "1"
 
 
 def test_lone_surrogates_in_an_error_can_be_sent() -> None:
