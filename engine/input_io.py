@@ -33,6 +33,7 @@ from cluster.wire.sockets import (
     try_send,
     watch_disconnects,
 )
+from engine.arrivals import Arrived
 from engine.io_thread import IoThread, ThreadFailed
 
 POLL_MS = 100
@@ -83,6 +84,13 @@ class FrontendLink(NamedTuple):
         return self.entry.incarnation
 
 
+def _arrived(message: AddRequest | AbortRequests) -> Arrived:
+    sender = (message.frontend_index, message.frontend_incarnation, message.dispatch_seq)
+    if isinstance(message, AbortRequests):
+        return Arrived(*sender, context_tokens=0)
+    return Arrived(*sender, max(1, len(message.prompt_token_ids) + len(message.output_token_ids)))
+
+
 class InputThread(IoThread):
     """Decodes what frontends send and queues it for the busy loop.
 
@@ -102,9 +110,11 @@ class InputThread(IoThread):
         hello: EngineHello,
         inbox: "queue.SimpleQueue[InputItem]",
         fast_lane: "queue.SimpleQueue[AbortRequests]",
+        on_arrival: Callable[[Arrived], None],
         on_bad_frame: Callable[[], None],
     ) -> None:
         super().__init__("input-io", inbox.put)
+        self._on_arrival = on_arrival
         self._context = context
         self._endpoints = endpoints
         self._hello = hello
@@ -169,6 +179,9 @@ class InputThread(IoThread):
             return
         if isinstance(message, AbortRequests):
             self._fast_lane.put(message)
+        if not isinstance(message, Utility):
+            # Before the busy loop can have it: it will say that it has taken in what was told.
+            self._on_arrival(_arrived(message))
         self._inbox.put(message)
 
     def _follow(self, frames: list[bytes]) -> None:

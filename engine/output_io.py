@@ -14,7 +14,6 @@ from cluster.wire.messages import (
     EngineCoreOutputs,
     EngineGoodbye,
     EnginePhase,
-    LoadReport,
     Message,
     UtilityResult,
 )
@@ -29,10 +28,13 @@ from cluster.wire.sockets import (
     try_send,
     watch_disconnects,
 )
+from engine.arrivals import Acknowledged, Arrived
 from engine.block_event_batch import BlockEventBatch
 from engine.input_io import FrontendGone, FrontendJoined, Stop
 from engine.io_thread import IoThread, ThreadFailed
+from engine.load_reporter import LoadReporter, StepProgress
 from engine.metrics import EngineMetrics
+from engine.news_timer import NewsTimer
 from engine.scheduling.scheduler import OutputsByFrontend
 from engine.stats import EngineStats
 from engine.throughput_log import ThroughputLog
@@ -53,7 +55,7 @@ class StepDone(NamedTuple):
 
     outputs: OutputsByFrontend
     stats: EngineStats
-    acknowledged: list[tuple[int, int, int]]
+    acknowledged: list[Acknowledged]
     stored_blocks: list[bytes]
     removed_blocks: list[bytes]
 
@@ -73,6 +75,7 @@ class UtilityDone(NamedTuple):
 
 OutputItem = (
     PhaseChanged
+    | Arrived
     | StepDone
     | CachedBlocks
     | UtilityDone
@@ -81,16 +84,6 @@ OutputItem = (
     | EngineGoodbye
     | Stop
 )
-
-
-class StepProgress:
-    """When the engine last came forward: written by the busy loop, read by the output thread."""
-
-    def __init__(self) -> None:
-        self.at = time.monotonic()
-        """When the last step ended, or work began after idleness."""
-        self.predicted_seconds = 0.0
-        """How long the step under way may take."""
 
 
 class OutputLink(NamedTuple):
@@ -117,6 +110,7 @@ class OutputThread(IoThread):
         incarnation: int,
         metrics: EngineMetrics,
         progress: StepProgress,
+        num_engines: int,
         on_failure: Callable[[ThreadFailed], None],
     ) -> None:
         super().__init__("output-io", on_failure)
@@ -126,12 +120,10 @@ class OutputThread(IoThread):
         self._endpoints = endpoints
         self._rank, self._incarnation = rank, incarnation
         self._metrics = metrics
-        self._progress = progress
         self._encoder = Encoder()
         self._frontends: dict[int, OutputLink] = {}
-        self._phase = PhaseChanged(EnginePhase.STARTING)
-        self._step: StepDone | None = None
-        self._report_seq = 0
+        self._reporter = LoadReporter(rank, incarnation, progress)
+        self._news = NewsTimer(num_engines)
         self._block_events = BlockEventBatch()
         self._events_seq = 0
         self._reported_at = 0.0
@@ -145,7 +137,10 @@ class OutputThread(IoThread):
             while not isinstance(item := self._next_item(), Stop):
                 if item is not None:
                     self._handle(item)
-                if self._seconds_until_report() <= 0:
+                now = time.monotonic()
+                if now >= self._news.due_at:
+                    self._tell_all(now)
+                if now >= self._report_due_at:
                     self._send_report()
                     self._drop_broken_links()
         finally:
@@ -155,17 +150,20 @@ class OutputThread(IoThread):
 
     def _next_item(self) -> OutputItem | None:
         """What is next in the outbox; None if a report is due before there is anything."""
+        due_at = min(self._report_due_at, self._news.due_at)
         try:
-            return self.outbox.get(timeout=max(0.0, self._seconds_until_report()))
+            return self.outbox.get(timeout=max(0.0, due_at - time.monotonic()))
         except queue.Empty:
             return None
 
     def _handle(self, item: OutputItem) -> None:
         match item:
             case StepDone():
-                self._step, self._is_changed = item, True
+                now, self._is_changed = time.monotonic(), True
+                self._reporter.on_step(item.stats, item.acknowledged)
+                self._news.on_step(now)
                 for index, outputs in item.outputs.items():
-                    load = self._load_report()
+                    load = self._reporter.report(now, self._events_seq)
                     message = EngineCoreOutputs(self._rank, self._incarnation, outputs, load)
                     self._send(index, message)
                 self._block_events.add(item.stored_blocks, item.removed_blocks)
@@ -173,11 +171,14 @@ class OutputThread(IoThread):
                     self._publish_block_events()
                 self._metrics.observe(item.stats)
                 self._throughput.observe(item.stats)
+            case Arrived():
+                self._reporter.on_arrival(item)
+                self._news.on_arrival(time.monotonic())
             case CachedBlocks():
                 self._block_events.start_over(item.hashes)
                 self._is_changed = True
-            case PhaseChanged():
-                self._phase, self._is_changed = item, True
+            case PhaseChanged(phase, progress):
+                self._reporter.on_phase(phase, progress)
                 self._send_report()
             case UtilityDone(index, result):
                 self._send(index, result)
@@ -190,6 +191,7 @@ class OutputThread(IoThread):
                     return
                 self._frontends[index] = OutputLink(incarnation, push, watch_disconnects(push))
             case FrontendGone(index, incarnation):
+                self._reporter.on_frontend_gone(index, incarnation)
                 if index in self._frontends and self._frontends[index].incarnation == incarnation:
                     self._leave(index)
             case EngineGoodbye():
@@ -223,49 +225,27 @@ class OutputThread(IoThread):
 
     # ── reports ──
 
-    def _seconds_until_report(self) -> float:
-        is_busy = self._step is not None and self._step.stats.is_busy
-        interval = BUSY_REPORT_SECONDS if is_busy or self._is_changed else IDLE_REPORT_SECONDS
-        return self._reported_at + interval - time.monotonic()
+    @property
+    def _report_due_at(self) -> float:
+        is_busy = self._reporter.is_busy or self._is_changed
+        return self._reported_at + (BUSY_REPORT_SECONDS if is_busy else IDLE_REPORT_SECONDS)
+
+    def _tell_all(self, now: float) -> None:
+        """Tell each frontend what the others have sent here; a single one knows."""
+        self._news.told(now)
+        if len(self._frontends) < 2:
+            return
+        load = self._reporter.report(now, self._events_seq)
+        for index in list(self._frontends):
+            self._send(index, EngineCoreOutputs(self._rank, self._incarnation, [], load))
 
     def _send_report(self) -> None:
         self._reported_at = time.monotonic()
         self._is_changed = False
         self._publish_block_events()
-        try_send(self._reports, self._encoder.encode(self._load_report()))
-
-    def _load_report(self) -> LoadReport:
-        self._report_seq += 1
-        step = self._step
-        if step is None:
-            return LoadReport(
-                self._rank, self._incarnation, self._report_seq, self._phase.phase,
-                progress=self._phase.progress,
-            )  # fmt: skip
-        stats, speeds = step.stats, step.stats.speeds
-        return LoadReport(
-            self._rank,
-            self._incarnation,
-            self._report_seq,
-            self._phase.phase,
-            progress=self._phase.progress,
-            step=stats.step,
-            seconds_since_step=time.monotonic() - self._progress.at,
-            predicted_step_seconds=self._progress.predicted_seconds,
-            waiting=stats.waiting,
-            running=stats.running,
-            waiting_prompt_tokens=stats.waiting_prompt_tokens,
-            running_tokens=stats.running_tokens,
-            total_blocks=stats.total_blocks,
-            used_blocks=stats.used_blocks,
-            cached_blocks=stats.cached_blocks,
-            prefill_tokens_per_second=speeds.prefill_tokens_per_second,
-            decode_seconds_per_step=speeds.decode_seconds_per_step,
-            decode_seconds_per_request=speeds.decode_seconds_per_request,
-            decode_seconds_per_kv_token=speeds.decode_seconds_per_kv_token,
-            slowdown=speeds.slowdown,
-            acknowledged=step.acknowledged,
-            events_seq=self._events_seq,
+        try_send(
+            self._reports,
+            self._encoder.encode(self._reporter.report(self._reported_at, self._events_seq)),
         )
 
     def _publish_block_events(self) -> None:

@@ -28,13 +28,13 @@ from cluster.wire.sockets import Context, new_context
 from engine.core import EngineCore
 from engine.input_io import FrontendGone, FrontendJoined, InputItem, InputThread, Stop
 from engine.io_thread import ThreadFailed
+from engine.load_reporter import StepProgress
 from engine.metrics import EngineMetrics
 from engine.output_io import (
     CachedBlocks,
     OutputThread,
     PhaseChanged,
     StepDone,
-    StepProgress,
     UtilityDone,
 )
 from engine.scheduling.output import ModelRunner
@@ -84,7 +84,7 @@ class EngineCoreProc:
         self._metrics = EngineMetrics(config.model.served_model_name or "", rank)
         self._output = OutputThread(
             context, self._endpoints, rank, incarnation, self._metrics, self._progress,
-            self._inbox.put,
+            config.engine.data_parallel_size, self._inbox.put,
         )  # fmt: skip
         self._input: InputThread | None = None
         self._recorder = StepRecorder(config, rank, incarnation)
@@ -137,7 +137,7 @@ class EngineCoreProc:
         )
         self._input = InputThread(
             self._context, self._endpoints, hello, self._inbox, self._fast_lane,
-            self._metrics.bad_frame,
+            self._output.outbox.put, self._metrics.bad_frame,
         )  # fmt: skip
         self._output.on_frontend_stuck = self._input.reconnect
         self._publish(core, {})

@@ -47,7 +47,9 @@ class DecisionLog:
 
 def _explain(decision: Decision, now: float) -> dict[str, object]:
     view, request, choice = decision.view, decision.request, decision.choice
-    model = CostModel(view, request) if decision.policy_name == MARGINAL_COST else None
+    compared = [load for load in view.loads if load.rank not in choice.left_out]
+    is_ours = decision.policy_name == MARGINAL_COST
+    model = CostModel(view, request, compared) if is_ours else None
     return {
         "age_seconds": now - decision.made_at,
         "request_id": decision.request_id,

@@ -1,11 +1,12 @@
 """The default policy: the engine where a request costs least, all who are there considered."""
 
 import random
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from frontend.engine_book import STALE_REPORT_SECONDS, EngineLoad
-from frontend.routing.candidates import candidates
+from frontend.routing.candidates import MOST_COMPARED, candidates
 from frontend.routing.speeds import Slowness, SlownessScale, typical_speeds
 from frontend.routing.view import EngineChoice, RoutedRequest, RoutingView
 
@@ -53,10 +54,12 @@ class CostModel:
     differs.
     """
 
-    def __init__(self, view: RoutingView, request: RoutedRequest) -> None:
+    def __init__(
+        self, view: RoutingView, request: RoutedRequest, compared: Sequence[EngineLoad]
+    ) -> None:
         self._num_frontends = view.num_frontends
         self._context_tokens, self._hit_tokens = request.context_tokens, request.hit_tokens
-        self._typical = typical_speeds(view.loads)
+        self._typical = typical_speeds(view.loads if len(view.loads) <= MOST_COMPARED else compared)
         self._slowness = SlownessScale(self._typical)
 
     def terms(self, load: EngineLoad) -> CostTerms:
@@ -115,7 +118,7 @@ class MarginalCost:
     def choose(self, view: RoutingView, request: RoutedRequest) -> EngineChoice:
         """A random one of the engines whose cost is within a near tie of the least."""
         compared = candidates(view, request, self._random)
-        terms = CostModel(view, request).terms
+        terms = CostModel(view, request, compared).terms
         costs = [(terms(load).total_seconds, load.rank) for load in compared]
         least, _ = min(costs)
         limit = least + abs(least) * (NEAR_TIE_RATIO - 1) + NEAR_TIE_SECONDS  # least may be below 0

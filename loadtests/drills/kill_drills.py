@@ -3,13 +3,13 @@
 import asyncio
 import math
 import random
-import resource
 import time
 
 from loadtests.drills.blocking_http import HttpAnswer
 from loadtests.drills.cluster import Cluster, sum_samples
-from loadtests.drills.drill import Drill, DrillError
+from loadtests.drills.drill import Drill
 from loadtests.drills.faults import kill, kill_and_wait, until_back
+from loadtests.drills.file_limit import raise_file_limit
 from loadtests.drills.idle_connections import IdleConnections
 from loadtests.drills.recomputation import gaps_beyond_recomputation
 from loadtests.drills.stage import Stage
@@ -122,7 +122,7 @@ async def _knock_until_ready(cluster: Cluster) -> list[HttpAnswer]:
 async def many_streams(stage: Stage) -> None:
     """A thousand idle connections and 200 streams on one frontend outlive both engines."""
     idle, active = stage.scaled(IDLE_CONNECTIONS, 100), stage.scaled(ACTIVE_STREAMS, 40)
-    _raise_file_limit(idle + active + 500)
+    raise_file_limit(idle + active + 500)
     cluster = await stage.launch(MANY_RESTARTS, "--simulated-step-seconds=0.06", frontends=1)
     async with IdleConnections(cluster.url, idle) as connections:
         async with stage.load(concurrency=active) as load:
@@ -137,13 +137,6 @@ async def many_streams(stage: Stage) -> None:
     stage.figure("streams at once", active)
     show_gaps(stage, limit_seconds=20.0)
     await stage.settle()
-
-
-def _raise_file_limit(wanted: int) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < wanted:
-        raise DrillError(f"the limit of open files is {hard}; {wanted} are needed")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
 
 
 DRILLS = (

@@ -1,7 +1,7 @@
 """A whole cluster on a fake clock: frontends, engines, and what travels between them."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cluster.wire.messages import BlockEvents, LoadReport
 from frontend.balancer import Balancer
@@ -24,6 +24,8 @@ HANG_SECONDS = 5.0
 """From the moment when an engine stands still until a new one serves in its place."""
 FAULT_BEGINS, FAULT_ENDS = 1 / 3, 1 / 2
 """Shares of the run."""
+TRANSIT_SECONDS = 0.0005
+"""From an engine to a frontend, as on one machine."""
 LOOK_SECONDS = 0.1
 """How often imbalance is looked at."""
 
@@ -123,7 +125,9 @@ class SimulatedCluster:
         cost: CostModel = scenario.cost_model
         if scenario.fault is Fault.SLOW and rank == 0:
             cost = cost.slowed(SLOW_FACTOR)
-        engine = EngineProcess(rank, incarnation, cost, scenario.prefill_speed_error)
+        engine = EngineProcess(
+            rank, incarnation, cost, scenario.engines, scenario.prefill_speed_error
+        )
         self._engines[rank] = engine
         self._incarnations.append(engine)
         now = self._agenda.now
@@ -136,6 +140,7 @@ class SimulatedCluster:
         engine = self._engines[rank]
         if engine.is_alive:
             engine.receive(request)
+            self._plan_news(engine, engine.news.on_arrival)
             if not engine.is_computing and not engine.is_hung:
                 self._begin_step(engine)
 
@@ -166,6 +171,7 @@ class SimulatedCluster:
             report = engine.report(now)
             for index in told:
                 self._frontends[index].accept(report, now)
+            self._plan_news(engine, engine.news.on_step)
         for index in sorted(told):
             self._frontends[index].serve(now)
 
@@ -177,6 +183,21 @@ class SimulatedCluster:
             client.cached_tokens = request.cached_tokens
 
     # ── news ──
+
+    def _plan_news(self, engine: EngineProcess, plan: Callable[[float], None]) -> None:
+        """Let the engine tell all frontends how it is, when `plan` has it do so."""
+        if self._is_oracle or not self._scenario.reports_with_outputs:
+            return
+        planned_before = engine.news.due_at
+        plan(self._agenda.now)
+        if (due_at := engine.news.due_at) < planned_before:
+            self._agenda.at(due_at, lambda: self._tell_news(engine, due_at))
+
+    def _tell_news(self, engine: EngineProcess, due_at: float) -> None:
+        if engine.news.due_at == due_at and engine.is_alive and not engine.is_hung:
+            engine.news.told(due_at)
+            report = engine.report(due_at)
+            self._agenda.at(due_at + TRANSIT_SECONDS, lambda: self._deliver([], [report], due_at))
 
     def _tell_oracle(self, engine: EngineProcess) -> None:
         now = self._agenda.now

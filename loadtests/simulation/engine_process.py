@@ -3,6 +3,7 @@
 from collections import Counter
 
 from cluster.wire.messages import BlockEvents, EngineHello, EnginePhase, LoadReport
+from engine.news_timer import NewsTimer
 from loadtests.simulation.cost_model import CostModel
 from loadtests.simulation.engine_model import EngineModel, StepResult
 from loadtests.simulation.engine_request import EngineRequest
@@ -12,7 +13,7 @@ class EngineProcess:
     """One incarnation of an engine: a model, its inbox, and its reports.
 
     What is sent to it is taken in between two steps, as in production. A report is of now: what
-    has been taken in, and what the finished steps have left.
+    has arrived, and what the finished steps have left.
     """
 
     def __init__(
@@ -20,6 +21,7 @@ class EngineProcess:
         rank: int,
         incarnation: int,
         cost_model: CostModel,
+        num_engines: int,
         prefill_speed_error: float = 1.0,
     ) -> None:
         self.rank, self.incarnation = rank, incarnation
@@ -27,6 +29,7 @@ class EngineProcess:
         self.is_alive = True
         self.is_hung = False
         self.is_computing = False
+        self.news = NewsTimer(num_engines)
         self._prefill_speed_error = prefill_speed_error
         self._inbox: list[EngineRequest] = []
         self._acknowledged: dict[int, int] = {}
@@ -97,6 +100,10 @@ class EngineProcess:
         """How busy it is."""
         self._report_seq += 1
         model, cost = self.model, self.model.cost
+        acknowledged = {**self._acknowledged}
+        for request in self._inbox:
+            acknowledged[request.frontend_index] = request.dispatch_seq
+        arrived_tokens = sum(request.tokens_to_compute for request in self._inbox)
         return LoadReport(
             rank=self.rank,
             incarnation=self.incarnation,
@@ -104,9 +111,9 @@ class EngineProcess:
             phase=EnginePhase.READY,
             step=model.num_steps,
             seconds_since_step=now - self._stepped_at,
-            waiting=model.num_waiting,
+            waiting=model.num_waiting + len(self._inbox),
             running=model.num_running,
-            waiting_prompt_tokens=model.uncomputed_tokens,
+            waiting_prompt_tokens=model.uncomputed_tokens + arrived_tokens,
             running_tokens=model.running_tokens,
             total_blocks=cost.num_blocks,
             used_blocks=model.cache.num_used,
@@ -115,7 +122,7 @@ class EngineProcess:
             decode_seconds_per_step=cost.decode_seconds_per_step,
             decode_seconds_per_request=cost.decode_seconds_per_request,
             decode_seconds_per_kv_token=cost.decode_seconds_per_kv_token,
-            acknowledged=[(index, 1, seq) for index, seq in self._acknowledged.items()],
+            acknowledged=[(index, 1, seq) for index, seq in acknowledged.items()],
             events_seq=self._events_seq,
         )
 

@@ -73,6 +73,37 @@ class GatedRunner(SimulatedRunner):
         return super().execute(work)
 
 
+class Neighbour:
+    """Another frontend, which asks nothing and keeps what it hears of the load."""
+
+    def __init__(self, context: Context, endpoints: Endpoints) -> None:
+        own = endpoints.frontend(1, 1)
+        self.entry = FrontendEntry(1, 1, True, own.requests, own.outputs)
+        self._router = bind_router(context, own.requests)
+        self._outputs = bind_pull(context, own.outputs)
+        self._decoder: Decoder[EngineToFrontend] = Decoder(EngineToFrontend)
+
+    def close(self) -> None:
+        self._router.close(linger=0)
+        self._outputs.close(linger=0)
+
+    def wait_for_load(self, is_wanted: Callable[[LoadReport], bool]) -> LoadReport:
+        """The first report to come that is wanted."""
+
+        def found() -> LoadReport | None:
+            for frames in receive_all(self._outputs):
+                message = self._decoder.decode(frames)
+                assert isinstance(message, EngineCoreOutputs)
+                assert not message.outputs
+                if message.load is not None and is_wanted(message.load):
+                    return message.load
+            return None
+
+        report = wait_until(found)
+        assert report is not None
+        return report
+
+
 class Surroundings:
     """One frontend and the coordinator: they keep all that they hear."""
 
@@ -89,6 +120,7 @@ class Surroundings:
         )
         self.heard: deque[Message] = deque()
         self.reported: deque[Message] = deque()
+        self.neighbours: list[FrontendEntry] = []
         self._dispatch_seq = 0
         self._engine = b""
         """The identity with which the engine said hello last."""
@@ -135,7 +167,7 @@ class Surroundings:
         """Publish a view in which the frontend is alive, or dead."""
         address = self._own.outputs if outputs_address is None else outputs_address
         entry = FrontendEntry(0, 1, is_alive, self._own.requests, address)
-        view = ClusterView(1, 1, draining=False, engines=[], frontends=[entry])
+        view = ClusterView(1, 1, draining=False, engines=[], frontends=[entry, *self.neighbours])
         try_send(self._view, [VIEW_TOPIC, *self._encoder.encode(view)])
 
     def join(self) -> None:
@@ -253,6 +285,24 @@ def test_the_first_step_after_idleness_shows_as_work_while_it_lasts(
     assert engine.runner.is_in_step.wait(10)
     report = outside.wait_for_report(lambda report: report.waiting + report.running > 0)
     assert (report.step, report.acknowledged) == (0, [(0, 1, 1)])
+
+
+def test_what_arrives_during_a_step_is_told_to_the_other_frontends(
+    engine: RunningEngine, outside: Surroundings, context: Context, tmp_path: Path
+) -> None:
+    with contextlib.closing(Neighbour(context, Endpoints(tmp_path))) as neighbour:
+        outside.neighbours.append(neighbour.entry)
+        outside.join()
+        engine.runner.gate.clear()
+        outside.ask("a")
+        assert engine.runner.is_in_step.wait(10)
+        outside.ask("b")
+        outside.ask("c")
+        report = neighbour.wait_for_load(lambda report: report.acknowledged == [(0, 1, 3)])
+        assert report.waiting + report.running == 3
+        assert report.waiting_prompt_tokens == 9
+        engine.runner.gate.set()
+        neighbour.wait_for_load(lambda report: report.waiting + report.running == 0)
 
 
 def test_a_frontend_that_is_dropped_and_back_within_a_step_is_answered(

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from cluster.wire.messages import PROTOCOL_VERSION, EngineHello, EnginePhase, LoadReport
+from engine.arrivals import Arrivals, Arrived
+from engine.load_reporter import acknowledged_with
 from frontend.engine_book import Charge, EngineBook
 from frontend.routing.marginal_cost import expected_load
 
@@ -32,19 +34,34 @@ class Sent(NamedTuple):
 
 
 class ModelEngine:
-    """Takes requests, begins them, and ends them."""
+    """Has messages arrive, takes them in, begins requests, and ends them."""
 
     def __init__(self, incarnation: int) -> None:
         self.incarnation = incarnation
         self.waiting: dict[str, int] = {}
         self.running: dict[str, int] = {}
         self.acknowledged: dict[int, tuple[int, int]] = {}
+        self.inbox: list[tuple[ModelFrontend, Sent]] = []
+        self.arrivals = Arrivals()
         self.snapshots: dict[int, dict[str, int]] = {}
         """By report_seq: every request that the engine had then, and its tokens."""
 
     @property
     def requests(self) -> dict[str, int]:
         return self.waiting | self.running
+
+    def receive(self, frontend: "ModelFrontend", message: Sent) -> None:
+        """It arrives while a step is under way."""
+        self.inbox.append((frontend, message))
+        key = (frontend.index, frontend.incarnation)
+        self.arrivals.add(Arrived(*key, message.seq, message.prompt_tokens or 0))
+
+    def take_in(self) -> None:
+        """The step is over."""
+        for frontend, message in self.inbox:
+            self.take(frontend, message)
+        self.inbox.clear()
+        self.arrivals.take_in((index, *known) for index, known in self.acknowledged.items())
 
     def take(self, frontend: "ModelFrontend", message: Sent) -> None:
         self.acknowledged[frontend.index] = (frontend.incarnation, message.seq)
@@ -62,17 +79,33 @@ class ModelEngine:
         for request_id in self.requests:
             if request_id.startswith(frontend.prefix):
                 self.drop(request_id)
+        self.inbox = [pair for pair in self.inbox if pair[0] is not frontend]
+        self.arrivals.forget(frontend.index, frontend.incarnation)
         self.acknowledged.pop(frontend.index, None)
 
     def report(self) -> LoadReport:
         seq = len(self.snapshots)
-        self.snapshots[seq] = self.requests
+        counted = self.arrivals.counted()
+        arrived = {
+            message.request_id: message.prompt_tokens or 0
+            for frontend, message in self.inbox
+            if (frontend.index, frontend.incarnation, message.seq) in {a[:3] for a in counted}
+        }
+        known = [(index, *known) for index, known in self.acknowledged.items()]
+        acknowledged = acknowledged_with(known, counted)
+        there = self.requests | arrived
+        named = {(index, incarnation): seq for index, incarnation, seq in acknowledged}
+        for frontend, message in self.inbox:
+            is_named = message.seq <= named.get((frontend.index, frontend.incarnation), 0)
+            if is_named and message.prompt_tokens is None:
+                there.pop(message.request_id, None)
+        self.snapshots[seq] = there
         return LoadReport(
             0, self.incarnation, seq, EnginePhase.READY,
-            waiting=len(self.waiting), running=len(self.running),
-            waiting_prompt_tokens=sum(self.waiting.values()),
+            waiting=len(self.waiting) + len(counted), running=len(self.running),
+            waiting_prompt_tokens=sum(self.waiting.values()) + sum(a.context_tokens for a in counted),
             running_tokens=sum(self.running.values()),
-            acknowledged=[(index, *known) for index, known in self.acknowledged.items()],
+            acknowledged=acknowledged,
         )  # fmt: skip
 
 
@@ -202,9 +235,16 @@ class ExactBooks(RuleBasedStateMachine):
 
     @precondition(lambda self: self.frontends[0].link or self.frontends[1].link)
     @rule(which=ANY, reports=st.booleans(), is_heard=st.booleans())
-    def the_engine_takes_a_message(self, which: int, reports: bool, is_heard: bool) -> None:
+    def a_message_arrives_at_the_engine(self, which: int, reports: bool, is_heard: bool) -> None:
         frontend, _ = one_of(which, self.frontends, lambda frontend: frontend.link)
-        self.engine.take(frontend, frontend.link.popleft())
+        self.engine.receive(frontend, frontend.link.popleft())
+        if reports:
+            self.report(is_heard)
+
+    @precondition(lambda self: self.engine.inbox)
+    @rule(reports=st.booleans(), is_heard=st.booleans())
+    def the_engine_takes_in_what_has_arrived(self, reports: bool, is_heard: bool) -> None:
+        self.engine.take_in()
         if reports:
             self.report(is_heard)
 
@@ -250,7 +290,8 @@ class ExactBooks(RuleBasedStateMachine):
             return
         for frontend in self.frontends:
             while frontend.link:
-                self.engine.take(frontend, frontend.link.popleft())
+                self.engine.receive(frontend, frontend.link.popleft())
+        self.engine.take_in()
         self.report(is_heard_at_once=True)
         for frontend in self.frontends:
             while frontend.answers:

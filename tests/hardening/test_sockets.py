@@ -22,6 +22,7 @@ from cluster.wire.messages import (
 )
 from cluster.wire.sampling import SamplingParams
 from cluster.wire.sockets import Context, bind_router, bind_xpub, receive_all, try_send
+from engine.arrivals import Arrived
 from engine.input_io import FrontendGone, FrontendJoined, InputItem, InputThread
 from loadtests.drills.hostile_frames import malformed_messages
 from loadtests.drills.wire_attacker import WireAttacker
@@ -71,11 +72,13 @@ class HostileFrontend:
         self.publisher = bind_xpub(context, endpoints.view)
         self.inbox: queue.SimpleQueue[InputItem] = queue.SimpleQueue()
         self.num_bad = 0
+        self.arrived: list[Arrived] = []
         self.identities: list[bytes] = []
         hello = EngineHello(PROTOCOL_VERSION, 0, 1, "model", 1024, 8, 100, 8, HASH_SEED)
         self.thread = InputThread(
-            context, endpoints, hello, self.inbox, queue.SimpleQueue(), self.count_bad
-        )
+            context, endpoints, hello, self.inbox, queue.SimpleQueue(), self.arrived.append,
+            self.count_bad,
+        )  # fmt: skip
         self.thread.start()
         wait_until(lambda: receive_all(self.publisher))
 

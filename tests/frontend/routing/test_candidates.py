@@ -4,7 +4,7 @@ from collections import Counter
 import pytest
 
 from frontend.engine_book import EngineLoad
-from frontend.routing.candidates import candidates
+from frontend.routing.candidates import MOST_COMPARED, candidates
 from frontend.routing.marginal_cost import MarginalCost
 from frontend.routing.view import RoutedRequest, RoutingView
 from tests.frontend.routing.loads import engine, silent_engine
@@ -117,3 +117,26 @@ def test_if_only_new_engines_are_left_all_of_them_take_part() -> None:
     view = RoutingView([*old_news, engine(3, age=0.5, running=1)], 1)
     random_source = random.Random(0)
     assert all(candidates(view, REQUEST, random_source) for _ in range(500))
+
+
+# ── many engines ──
+
+
+def test_of_many_engines_some_random_ones_are_compared_and_all_in_turn() -> None:
+    many = [engine(rank) for rank in range(64)]
+    compared = candidates(RoutingView(many, 1), REQUEST, random.Random(0))
+    assert len({load.rank for load in compared}) == len(compared) == MOST_COMPARED
+    share = pytest.approx(MOST_COMPARED / 64, abs=0.07)
+    assert all(found == share for found in shares(*many).values())
+
+
+def test_of_many_engines_those_that_hold_most_always_take_part() -> None:
+    many = [engine(rank) for rank in range(64)]
+    hits = {rank: 16 * rank for rank in range(10)}
+    taking_part = shares(*many, request=RoutedRequest(1000, hits))
+    assert {rank for rank, share in taking_part.items() if share == 1.0} == {6, 7, 8, 9}
+    assert taking_part[5] == pytest.approx(12 / 60, abs=0.05)
+
+
+def test_as_many_engines_as_are_compared_all_take_part() -> None:
+    assert set(shares(*(engine(rank) for rank in range(MOST_COMPARED))).values()) == {1.0}

@@ -39,7 +39,7 @@ def test_the_cost_is_the_formula() -> None:
         0, waiting=1, running=4, waiting_prompt_tokens=300, running_tokens=7_000,
         sent=Charge(2, 60, 80), withdrawn=Charge(1, 10, 40), measured=MEASURED,
     )  # fmt: skip
-    model = CostModel(RoutingView([load], num_frontends=3), RoutedRequest(2000, {0: 500}))
+    model = CostModel(RoutingView([load], num_frontends=3), RoutedRequest(2000, {0: 500}), [load])
     terms = model.terms(load)
     held = 7_000 + 300 + 3 * 80 - 40
     assert terms.prefill_seconds == pytest.approx(
@@ -58,7 +58,7 @@ def test_a_slow_engine_pays_for_its_slowness_in_prefill_and_in_decode() -> None:
         engine(rank, running=4, slowdown=slowdown, measured=MEASURED)
         for rank, slowdown in enumerate([1.0, 3.0])
     )
-    model = CostModel(RoutingView([usual, slow], 1), RoutedRequest(100))
+    model = CostModel(RoutingView([usual, slow], 1), RoutedRequest(100), [usual, slow])
     assert model.terms(slow).slowness.momentary == 3.0
     assert model.terms(slow).total_seconds == pytest.approx(3 * model.terms(usual).total_seconds)
 
@@ -69,7 +69,7 @@ def test_what_is_explained_is_what_decided(data: st.DataObject) -> None:
     view = data.draw(any_views())
     request = data.draw(any_requests(view))
     choice = MarginalCost(random.Random(0)).choose(view, request)
-    model = CostModel(view, request)
+    model = CostModel(view, request, view.loads)
     terms = {load.rank: model.terms(load) for load in view.loads}
     assert choice.cost_seconds == terms[choice.rank].total_seconds
     assert all(
@@ -137,7 +137,7 @@ def test_a_cost_below_nothing_is_still_the_least() -> None:
         engine(rank, decode_seconds_per_step=0.1, prefill_tokens_per_second=1000) for rank in (1, 2)
     ]
     view = RoutingView([quick, *others], 1)
-    assert CostModel(view, RoutedRequest(1)).terms(quick).total_seconds < 0
+    assert CostModel(view, RoutedRequest(1), view.loads).terms(quick).total_seconds < 0
     assert chosen(quick, *others, context_tokens=1) == {0}
 
 

@@ -44,7 +44,7 @@ def client_request(name: str, num_blocks: int = 0, session: str = "") -> ClientR
 
 def report_without_load(rank: int, ended: EngineRequest) -> LoadReport:
     """What an engine says that has served this request, and has no other."""
-    engine = EngineProcess(rank, 1, COST)
+    engine = EngineProcess(rank, 1, COST, num_engines=2)
     engine.receive(ended)
     while engine.begin_step(0.0) is not None:
         engine.end_step(0.0)
@@ -57,7 +57,7 @@ def a_frontend(
 ) -> FrontendModel:
     frontend = FrontendModel(0, 1, Balancer(policy, random.Random(seed)), send, Tally())
     for rank in range(engines):
-        engine = EngineProcess(rank, 1, COST)
+        engine = EngineProcess(rank, 1, COST, num_engines=2)
         frontend.welcome(engine.hello, 0.0)
         frontend.accept(engine.report(0.0), 0.0)
     return frontend
@@ -124,7 +124,7 @@ def test_news_of_an_engine_that_is_held_dead_is_dropped() -> None:
     send = Sender()
     frontend = a_frontend(send, engines=2)
     frontend.lose(0, 1.0)
-    frontend.accept(EngineProcess(0, 1, COST).report(1.0), 1.0)
+    frontend.accept(EngineProcess(0, 1, COST, num_engines=2).report(1.0), 1.0)
     frontend.apply(BlockEvents(0, 1, 1, [b"x"], []))
     frontend.submit(client_request("a"), 1.0)
     assert send.ranks == [1]
