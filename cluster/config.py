@@ -152,6 +152,51 @@ class FrontendConfig(Section, frozen=True, kw_only=True):
         Meta(description="Keys that open the cluster's operation over HTTP (/cluster/…); may be given "
              "several times. Default: none, and it is closed."),
     ] = []  # fmt: skip
+    api_key_file: Annotated[
+        str | None,
+        Meta(description="File with more keys for clients: one a line, # begins a comment. Read once, "
+             "when the cluster starts; no key of it is shown in a list of processes."),
+    ] = None  # fmt: skip
+    admin_key_file: Annotated[
+        str | None, Meta(description="File with more admin keys, in the same form.")
+    ] = None
+    ssl_certfile: Annotated[
+        str | None,
+        Meta(description="File with the certificate, and those up to its root: then all of HTTP is "
+             "over TLS."),
+    ] = None  # fmt: skip
+    ssl_keyfile: Annotated[
+        str | None,
+        Meta(
+            description="File with the certificate's private key. Default: it is in --ssl-certfile."
+        ),
+    ] = None
+    ssl_keyfile_password: Annotated[
+        str | None,
+        Meta(
+            description="What the private key is encrypted with; better given in the environment."
+        ),
+    ] = None
+    ssl_ca_certs: Annotated[
+        str | None,
+        Meta(description="File with the authorities that may have signed clients' certificates: "
+             "clients must then have one."),
+    ] = None  # fmt: skip
+    allowed_origins: Annotated[
+        list[str],
+        Meta(description="Web pages that may use the API from a browser, by origin; may be given "
+             "several times, or once as a JSON list. *: all."),
+    ] = msgspec.field(default_factory=lambda: ["*"])  # fmt: skip
+    allowed_methods: Annotated[
+        list[str], Meta(description="Methods that those pages may use, likewise. *: all there are.")
+    ] = msgspec.field(default_factory=lambda: ["*"])
+    allowed_headers: Annotated[
+        list[str], Meta(description="Headers that those pages may send, likewise. *: all.")
+    ] = msgspec.field(default_factory=lambda: ["*"])
+    allow_credentials: Annotated[
+        bool,
+        Meta(description="Let those pages send cookies and the like; needs --allowed-origins."),
+    ] = False
     routing: Annotated[
         Literal["marginal-cost", "vllm", "vllm-classic", "power-of-two", "least-inflight",
                 "round-robin", "random"],
@@ -200,6 +245,35 @@ class FrontendConfig(Section, frozen=True, kw_only=True):
     max_body_bytes: Annotated[int, Meta(description="Largest request body.", ge=1024)] = (
         16 * 1024 * 1024
     )
+    body_timeout: Annotated[
+        float,
+        Meta(description="Seconds within which a request's body must have arrived.", gt=0),
+    ] = 120.0  # fmt: skip
+    max_header_bytes: Annotated[
+        int,
+        Meta(description="Longest head of a request: its first line and its headers.", ge=1024),
+    ] = 64 * 1024  # fmt: skip
+    max_connections: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="Connections that one frontend has open at once; more wait until one closes. "
+             "Default: as many as it may have files."),
+    ] = None  # fmt: skip
+    max_messages: Annotated[
+        int, Meta(description="Messages in one conversation, at most.", ge=1)
+    ] = 10_000
+    max_prompts: Annotated[int, Meta(description="Prompts in one request, at most.", ge=1)] = 1024
+    max_choices: Annotated[
+        int, Meta(description="Answers to one request, over all its prompts, at most.", ge=1)
+    ] = 1024
+    max_stop_strings: Annotated[
+        int, Meta(description="Stop strings in one request, at most.", ge=1)
+    ] = 128
+    max_tools: Annotated[int, Meta(description="Tools in one request, at most.", ge=1)] = 128
+    max_json_depth: Annotated[
+        int,
+        Meta(description="Lists and objects of a request that may be inside each other.",
+             ge=8, le=500),
+    ] = 200  # fmt: skip
     tokenizer_threads: Annotated[
         int, Meta(description="Threads that tokenize, in each frontend.", ge=1, le=64)
     ] = 2
@@ -215,6 +289,11 @@ class FrontendConfig(Section, frozen=True, kw_only=True):
         Meta(description="How the model marks its reasoning, which then is no part of the content. "
              "none: the text stays as it is."),
     ] = "none"  # fmt: skip
+
+    @property
+    def is_over_tls(self) -> bool:
+        """Whether clients must speak HTTPS."""
+        return self.ssl_certfile is not None
 
 
 class CoordinatorConfig(Section, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ import enum
 from dataclasses import dataclass, field
 
 from cluster.wire.messages import AddRequest, TokenLogprobs
-from cluster.wire.sampling import FinishReason, SamplingParams
+from cluster.wire.sampling import FinishReason, Pooling, SamplingParams
 
 
 class RequestStatus(enum.Enum):
@@ -102,6 +102,14 @@ class Request:
     def num_tokens_to_compute(self) -> int:
         """Tokens whose KV is not in the cache yet."""
         return len(self.token_ids) - self.num_computed_tokens
+
+    @property
+    def needs_whole_prompt(self) -> bool:
+        """Whether cached prefixes are of no use: something of each prompt token has to be computed."""
+        pooling = self.sampling.pooling
+        if pooling is not None:
+            return pooling.pooling is Pooling.MEAN
+        return self.sampling.prompt_logprobs is not None and not self.prompt_logprobs_sent
 
     @property
     def is_isolated(self) -> bool:

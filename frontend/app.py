@@ -11,12 +11,25 @@ from starlette.routing import Route
 from cluster.config import ClusterConfig
 from cluster.errors import ClusterError
 from cluster.telemetry.metrics import counter
+from frontend.cross_origin import CrossOrigin
 from frontend.engine_client import EngineClient
 from frontend.input_processor import InputProcessor
-from frontend.middleware import ErrorBoundary, Keys, RequestCounting, ResponseHeaders
+from frontend.middleware import ErrorBoundary, Keys, RequestCounting, RequestIds
 from frontend.model_info import ModelInfo
 from frontend.openai.errors import answer_error
-from frontend.routes import administration, generation, models, operations, tokenization
+from frontend.openapi.documentation import make_documentation
+from frontend.request_limits import RequestLimits
+from frontend.routes import (
+    administration,
+    documentation,
+    embeddings,
+    generation,
+    messages,
+    models,
+    operations,
+    responses,
+    tokenization,
+)
 from frontend.services import Services
 from frontend.tokenizer import Tokenizer
 from frontend.worker_threads import WorkerThreads
@@ -28,6 +41,10 @@ waits for these, and the threads go on while the event loop is busy."""
 ROUTES = [
     Route("/v1/chat/completions", generation.create_chat_completion, methods=["POST"]),
     Route("/v1/completions", generation.create_completion, methods=["POST"]),
+    Route("/v1/embeddings", embeddings.create_embeddings, methods=["POST"]),
+    Route("/v1/responses", responses.create_response, methods=["POST"]),
+    Route("/v1/messages", messages.create_message, methods=["POST"]),
+    Route("/v1/messages/count_tokens", messages.count_tokens, methods=["POST"]),
     Route("/v1/models", models.list_models),
     Route("/v1/models/{model_id:path}", models.retrieve_model),
     Route("/tokenize", tokenization.tokenize, methods=["POST"]),
@@ -36,6 +53,8 @@ ROUTES = [
     Route("/ready", operations.ready),
     Route("/version", operations.version),
     Route("/metrics", operations.metrics),
+    Route("/openapi.json", documentation.openapi),
+    Route("/docs", documentation.docs),
     Route("/cluster", operations.cluster),
     Route("/cluster/decisions", administration.decisions),
     Route("/cluster/operation", administration.operation),
@@ -74,7 +93,8 @@ def build_app(
         routes=ROUTES,
         middleware=[
             Middleware(RequestCounting, counter=counter("http_requests")),
-            Middleware(ResponseHeaders),
+            Middleware(RequestIds),
+            Middleware(CrossOrigin, settings=config.frontend),
             Middleware(ErrorBoundary),
             Middleware(
                 Keys, api_keys=config.frontend.api_key, admin_keys=config.frontend.admin_key
@@ -85,4 +105,5 @@ def build_app(
     )
     app.router.redirect_slashes = False
     app.state.services = services
+    app.state.documentation = make_documentation(RequestLimits.of(config.frontend))
     return app

@@ -22,6 +22,28 @@ class ContextLimit:
             )
         return cls(max_model_len, f"This model's maximum context length is {max_model_len} tokens.")
 
+    def check_prompt(self, num_prompt_tokens: int, prompt_name: str) -> None:
+        """Raises ContextLengthExceeded in OpenAI's words if a prompt without an answer does not fit."""
+        if num_prompt_tokens > self.num_tokens:
+            raise ContextLengthExceeded(
+                f"{self.words} However, you requested {num_prompt_tokens} tokens "
+                f"({num_prompt_tokens} in your {prompt_name}; 0 for the completion). "
+                f"Please reduce the length of the {prompt_name}.",
+                prompt_name,
+            )
+
+    def check_text(self, least_tokens: int, prompt_name: str) -> None:
+        """Raises ContextLengthExceeded if a text with so many tokens at least cannot fit.
+
+        Tokenizing megabytes takes seconds, only to find the same.
+        """
+        if least_tokens > self.num_tokens:
+            raise ContextLengthExceeded(
+                f"{self.words} However, your {prompt_name} resulted in at least {least_tokens} tokens. "
+                f"Please reduce the length of the {prompt_name}.",
+                prompt_name,
+            )
+
     def max_tokens(
         self, num_prompt_tokens: int, asked: int | None, default: int | None, prompt_name: str
     ) -> int:

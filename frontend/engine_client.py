@@ -1,5 +1,6 @@
 """What the text side asks of the client that reaches the engines."""
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from cluster.wire.messages import UtilityResult
@@ -57,3 +58,17 @@ class EngineClient(Protocol):
     def decisions(self, most: int) -> list[dict[str, object]]:
         """So many of the last choices of an engine, the newest first, and why; in values for JSON."""
         ...
+
+
+def submit_all(client: EngineClient, requests: Iterable[GenerationRequest]) -> list[RequestStream]:
+    """Send every request to an engine. Raises what `EngineClient.submit` does, then sends none."""
+    streams: list[RequestStream] = []
+    try:
+        for request in requests:
+            stream = client.submit(request)
+            streams.append(stream)
+    except BaseException:
+        for stream in streams:
+            stream.end()
+        raise
+    return streams

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-from frontend.engine_client import EngineClient
+from frontend.engine_client import EngineClient, submit_all
 from frontend.input_processor import PreparedRequest
 from frontend.output_processor import ChoiceDelta, OutputProcessor
 from frontend.request_stream import RequestStream, TokenBatch
@@ -44,15 +44,12 @@ class Generation:
         cls, client: EngineClient, prepared: PreparedRequest, tokenizer: Tokenizer
     ) -> "Generation":
         """Send every choice to an engine. Raises what `EngineClient.submit` does, then sends none."""
-        choices: list[Choice] = []
-        try:
-            for request in prepared.requests:
-                processor = OutputProcessor(tokenizer, request.prompt_token_ids, prepared.options)
-                choices.append(Choice(client.submit(request), processor))
-        except BaseException:
-            cls(choices).abort()
-            raise
-        return cls(choices)
+        processors = [
+            OutputProcessor(tokenizer, request.prompt_token_ids, prepared.options)
+            for request in prepared.requests
+        ]
+        streams = submit_all(client, prepared.requests)
+        return cls([Choice(*pair) for pair in zip(streams, processors, strict=True)])
 
     @property
     def is_finished(self) -> bool:

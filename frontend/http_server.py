@@ -25,6 +25,10 @@ SECONDS_BETWEEN_TRIES = 0.5
 """While no connection can be accepted, because there are no file descriptors left."""
 ABORT_SECONDS = 0.5
 """What connections get to notice that they were cut."""
+HANDSHAKE_SECONDS = 10.0
+"""What a client gets to come to terms about TLS."""
+FAREWELL_SECONDS = 2.0
+"""What it gets to say that it has seen the end."""
 
 
 class HttpServer:
@@ -34,9 +38,17 @@ class HttpServer:
     whose first request is on its way. This one can stop accepting and serve what is connected.
     """
 
-    def __init__(self, app: Application, settings: HypercornConfig, listen_fd: int) -> None:
+    def __init__(
+        self,
+        app: Application,
+        settings: HypercornConfig,
+        listen_fd: int,
+        max_connections: int | None = None,
+    ) -> None:
         self._app = app
         self._settings = settings
+        self._tls = settings.create_ssl_context()
+        self._max_connections = max_connections
         self._listener = socket.socket(fileno=listen_fd)
         self._listener.setblocking(False)
         self._context = WorkerContext(None)
@@ -47,7 +59,8 @@ class HttpServer:
         self._has_changed = asyncio.Event()
         self._is_accepting = False
         self._is_retiring = False
-        self._complaints = RateLimited(logging.getLogger("frontend.http"))
+        self._logger = logging.getLogger("frontend.http")
+        self._complaints = RateLimited(self._logger)
 
     async def start(self) -> None:
         """Start the application, and accept connections from now on."""
@@ -106,7 +119,7 @@ class HttpServer:
     # ── connections ──
 
     def _watch_listener(self) -> None:
-        if self._is_accepting:
+        if self._is_accepting and not self._is_full:
             self._loop.add_reader(self._listener.fileno(), self._accept)
 
     def _stop_accepting(self) -> None:
@@ -114,8 +127,17 @@ class HttpServer:
             self._is_accepting = False
             self._loop.remove_reader(self._listener.fileno())
 
+    @property
+    def _is_full(self) -> bool:
+        return self._max_connections is not None and (
+            len(self._connections) >= self._max_connections
+        )
+
     def _accept(self) -> None:
         for _ in range(ACCEPTS_PER_TURN):
+            if self._is_full:  # the rest waits for `_forget`, or for another frontend
+                self._loop.remove_reader(self._listener.fileno())
+                return
             try:
                 accepted, _ = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -134,9 +156,21 @@ class HttpServer:
         if accepted.family in (socket.AF_INET, socket.AF_INET6):
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         reader = asyncio.StreamReader(loop=self._loop)
-        transport, protocol = await self._loop.connect_accepted_socket(
-            lambda: asyncio.StreamReaderProtocol(reader, loop=self._loop), accepted
-        )
+        # uvloop returns another protocol than this one where there is TLS.
+        protocol = asyncio.StreamReaderProtocol(reader, loop=self._loop)
+        is_over_tls = self._tls is not None
+        try:
+            transport, _ = await self._loop.connect_accepted_socket(
+                lambda: protocol,
+                accepted,
+                ssl=self._tls,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS if is_over_tls else None,
+                ssl_shutdown_timeout=FAREWELL_SECONDS if is_over_tls else None,
+            )
+        except OSError as error:  # a client that speaks no TLS, or shows no certificate
+            self._logger.debug("no connection: %s", error)
+            accepted.close()
+            return
         writer = asyncio.StreamWriter(transport, protocol, reader, self._loop)
         task = asyncio.current_task()
         assert task is not None, "this is a task"
@@ -152,8 +186,11 @@ class HttpServer:
         )
 
     def _forget(self, connection: asyncio.Task[None]) -> None:
+        was_full = self._is_full
         del self._connections[connection]
         self._has_changed.set()
+        if was_full:
+            self._watch_listener()
         error = connection.exception() if not connection.cancelled() else None
         if error is not None and not is_slow_reader(error):
             self._complaints.warning("connection", "a connection failed: %r", error)

@@ -115,7 +115,7 @@ class InFlight:
         known = self.num_output_tokens
         self.stream.put(output)
         fresh = self.num_output_tokens - known
-        if fresh:
+        if fresh or output.vector is not None:
             self.model_fingerprint = self.engine.hello.model_fingerprint
             self._measure(self.engine.rank, now, metrics)
         if output.cached_tokens is not None and self.attempt == 0:

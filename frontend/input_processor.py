@@ -12,19 +12,21 @@ from cluster.wire.block_hash import hash_blocks
 from cluster.wire.ids import new_request_id
 from cluster.wire.sampling import SamplingParams
 from frontend.context_limit import ContextLimit
+from frontend.dead_ends import refuse_dead_ends
 from frontend.model_info import ModelInfo
+from frontend.openai.limits import MAX_RANK
 from frontend.openai.messages import template_messages
 from frontend.openai.schemas import (
     ChatBody,
     CompletionBody,
     GenerationBody,
-    TokenizeChatBody,
     TokenizeCompletionBody,
 )
 from frontend.openai.unsupported import refuse_unsupported
 from frontend.output_processor import OutputOptions
-from frontend.prompts import Prompt, read_prompts
+from frontend.prompts import Prompt, read_prompts, truncated
 from frontend.request import GenerationRequest
+from frontend.request_limits import RequestLimits
 from frontend.sampling_resolver import SamplingResolver, ignores_eos, requested_max_tokens
 from frontend.structured.answer_grammar import answer_grammar, grammar_obstacle
 from frontend.structured.grammars import json_schema_grammar
@@ -34,11 +36,6 @@ from frontend.tools.message_format import PLAIN, MessageFormat, MessageFormats
 from frontend.tools.tool_use import NO_TOOLS, ToolUse, read_tool_use
 
 DEFAULT_COMPLETION_TOKENS = 16
-MAX_CHOICES = 1_024
-"""Over all prompts of one body."""
-MAX_STOP_STRINGS = 128
-MAX_CACHE_SALT_CHARACTERS = 128
-MAX_RANK = 2**31 - 1
 
 
 class RoutedBody(Protocol):
@@ -84,7 +81,9 @@ class InputProcessor:
     def __init__(self, config: ClusterConfig, model: ModelInfo, tokenizer: Tokenizer) -> None:
         self._model = model
         self._tokenizer = tokenizer
+        self._limits = RequestLimits.of(config.frontend)
         self._formats = MessageFormats(config.frontend, tokenizer)
+        self._longest_prompt = ContextLimit.of(model.max_model_len, None)
         self._block_size = config.engine.block_size
         eos = dict.fromkeys(model.eos_token_ids)
         if tokenizer.eos_token_id is not None:
@@ -99,16 +98,19 @@ class InputProcessor:
         """What is known of a body's requests before its prompt is tokenized."""
         return GenerationRequest(
             "", [], [], SamplingParams(), arrival.arrived_at, body.priority or 0,
-            pinned_rank=_pinned_rank(body, arrival), tenant=arrival.tenant,
+            pinned_rank=_pinned_rank(body, arrival), traceparent=arrival.traceparent,
+            session=arrival.session, tenant=arrival.tenant,
         )  # fmt: skip
 
     def prepare_chat(
         self, body: ChatBody, arrival: Arrival, max_request_tokens: int | None
     ) -> PreparedRequest:
         """The requests of a chat body. Raises RequestError naming what is wrong."""
+        self._limits.check(body)
         tool_use = read_tool_use(body)
         sampling = self._check(body, tool_use)
-        text, token_ids = self._chat_prompt(body, tool_use)
+        limit = None if body.truncate_prompt_tokens is not None else self._longest_prompt
+        text, token_ids = self._chat_prompt(body, tool_use, limit)
         form = self._formats.of(body, tool_use, text, is_constrained=bool(sampling.grammar))
         prompts = [Prompt(text, token_ids)]
         return self._prepare("chatcmpl", body, arrival, max_request_tokens, sampling, prompts, form)
@@ -117,15 +119,28 @@ class InputProcessor:
         self, body: CompletionBody, arrival: Arrival, max_request_tokens: int | None
     ) -> PreparedRequest:
         """The requests of a completion body. Raises RequestError naming what is wrong."""
+        self._limits.check(body)
         sampling = self._check(body)
-        prompts = read_prompts(body.prompt, self._tokenizer, body.add_special_tokens is not False)
-        for prompt in prompts:
-            self._sampling.check_token_ids(prompt.token_ids, "prompt")
+        adds_special_tokens = body.add_special_tokens is not False
+        cuts = body.truncate_prompt_tokens is not None
+        prompts = self.read_prompts(body.prompt, adds_special_tokens, "prompt", may_be_cut=cuts)
         return self._prepare("cmpl", body, arrival, max_request_tokens, sampling, prompts)
 
-    def tokenize(self, body: TokenizeChatBody | TokenizeCompletionBody) -> list[int]:
+    def read_prompts(
+        self, value: str | list[Any], add_special_tokens: bool, field: str, *, may_be_cut: bool
+    ) -> list[Prompt]:
+        """The prompts in this field, tokenized. Raises InvalidRequest naming it if there are none."""
+        self._limits.check_prompts(value, field)
+        limit = None if may_be_cut else self._longest_prompt
+        prompts = read_prompts(value, self._tokenizer, add_special_tokens, field, limit)
+        for prompt in prompts:
+            self._sampling.check_token_ids(prompt.token_ids, field)
+        return prompts
+
+    def tokenize(self, body: ChatBody | TokenizeCompletionBody) -> list[int]:
         """The tokens that the same prompt would have in a request."""
         self.check_model(body.model)
+        self._limits.check(body)
         if isinstance(body, TokenizeCompletionBody):
             return self._tokenizer.encode(body.prompt, body.add_special_tokens is not False)
         return self._chat_prompt(body, read_tool_use(body))[1]
@@ -140,7 +155,9 @@ class InputProcessor:
         if name is not None and name != self._model.name:
             raise ModelNotFound(f"The model `{name}` does not exist.", "model")
 
-    def _chat_prompt(self, body: ChatBody, tool_use: ToolUse) -> tuple[str, list[int]]:
+    def _chat_prompt(
+        self, body: ChatBody, tool_use: ToolUse, limit: ContextLimit | None = None
+    ) -> tuple[str, list[int]]:
         """The rendered text of a conversation, and its tokens."""
         template = self._tokenizer.chat_template
         if template is None:
@@ -160,6 +177,8 @@ class InputProcessor:
             tools=tool_use.for_template(),
             variables=_template_variables(body),
         )
+        if limit is not None:
+            limit.check_text(self._tokenizer.least_tokens(text), "messages")
         return text, self._tokenizer.encode(text, bool(body.add_special_tokens))
 
     def _check(self, body: GenerationBody, tool_use: ToolUse = NO_TOOLS) -> SamplingParams:
@@ -168,7 +187,6 @@ class InputProcessor:
         refuse_unsupported(body)
         if body.stream_options is not None and not body.stream:
             raise InvalidRequest("stream_options needs stream to be true", "stream_options")
-        _check_cache_salt(body.cache_salt)
         return self._sampling.resolve(body, self._grammar(body, tool_use))
 
     def _grammar(self, body: GenerationBody, tool_use: ToolUse) -> str:
@@ -192,13 +210,15 @@ class InputProcessor:
         prompts: list[Prompt],
         message_format: MessageFormat = PLAIN,
     ) -> PreparedRequest:
-        num_choices = _num_choices(body, len(prompts))
+        num_choices = 1 if body.n is None else body.n
+        self._limits.check_choices(num_choices, len(prompts))
         limit = ContextLimit.of(self._model.max_model_len, max_request_tokens)
         asked, _ = requested_max_tokens(body)
         options = self._options(body, sampling.grammar, is_prompt_only=asked == 0)
         if message_format.shows_special_tokens:
             options = replace(options, skip_special_tokens=False)
         sampling = msgspec.structs.replace(sampling, bad_words=self._bad_words(body))
+        refuse_dead_ends(sampling, self._model.vocab_size)
         prompts = [self._truncate(prompt, body, limit) for prompt in prompts]
         response_id = new_request_id(kind)
         requests: list[GenerationRequest] = []
@@ -261,14 +281,7 @@ class InputProcessor:
         if keep == -1:
             asked, _ = requested_max_tokens(body)
             keep = limit.num_tokens - max(asked or 1, 1)
-        if not 1 <= keep <= self._model.max_model_len:
-            raise InvalidRequest(
-                f"truncate_prompt_tokens must be -1, or between 1 and {self._model.max_model_len}",
-                "truncate_prompt_tokens",
-            )
-        if keep >= len(prompt.token_ids):
-            return prompt
-        return Prompt(None, prompt.token_ids[-keep:])
+        return truncated(prompt, keep, self._model.max_model_len)
 
     def _fit(
         self, sampling: SamplingParams, prompt: Prompt, body: GenerationBody, limit: ContextLimit
@@ -297,34 +310,8 @@ def _template_variables(body: ChatBody) -> dict[str, Any]:
     return given | (body.chat_template_kwargs or {})
 
 
-def _num_choices(body: GenerationBody, num_prompts: int) -> int:
-    num_choices = 1 if body.n is None else body.n
-    if num_choices < 1 or num_choices * num_prompts > MAX_CHOICES:
-        raise InvalidRequest(
-            f"n must be at least 1, and at most {MAX_CHOICES} over all prompts, not {num_choices}",
-            "n",
-        )
-    return num_choices
-
-
 def _stop_strings(body: GenerationBody) -> list[str]:
-    stops = [body.stop] if isinstance(body.stop, str) else body.stop or []
-    if len(stops) > MAX_STOP_STRINGS:
-        raise InvalidRequest(f"stop may hold at most {MAX_STOP_STRINGS} strings", "stop")
-    if "" in stops:
-        raise InvalidRequest("stop must not contain an empty string", "stop")
-    return stops
-
-
-def _check_cache_salt(salt: str | None) -> None:
-    if salt is None:
-        return
-    if not 1 <= len(salt) <= MAX_CACHE_SALT_CHARACTERS:
-        raise InvalidRequest(
-            f"cache_salt must have 1 to {MAX_CACHE_SALT_CHARACTERS} characters", "cache_salt"
-        )
-    if set(salt) & set("@/\\\0"):
-        raise InvalidRequest("cache_salt must not contain @, /, \\ or NUL", "cache_salt")
+    return [body.stop] if isinstance(body.stop, str) else body.stop or []
 
 
 def _pinned_rank(body: RoutedBody, arrival: Arrival) -> int | None:

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from prometheus_client import Counter
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cluster.errors import Forbidden, Unauthorized
 from frontend.openai.errors import error_response
 
-OPEN_PATHS = frozenset({"/health", "/ready", "/version", "/metrics"})
+OPEN_PATHS = frozenset({"/health", "/ready", "/version", "/metrics", "/openapi.json", "/docs"})
 ADMIN_PREFIX = "/cluster/"
 REQUEST_ID_HEADER = "x-request-id"
 MAX_REQUEST_ID_CHARACTERS = 128
@@ -56,46 +55,27 @@ class RequestCounting:
             self._counter.labels(method, handler, f"{status // 100}xx").inc()
 
 
-class ResponseHeaders:
-    """Echoes `X-Request-Id`, cut to a sane length, and opens every answer to browsers."""
+class RequestIds:
+    """Echoes `X-Request-Id`, cut to a sane length, or gives the answer one."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; answer preflights, which carry no key, here."""
+        """Pass the request on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
-        request_id = headers.get(REQUEST_ID_HEADER, "")[:MAX_REQUEST_ID_CHARACTERS]
+        request_id = Headers(scope=scope).get(REQUEST_ID_HEADER, "")[:MAX_REQUEST_ID_CHARACTERS]
         if not request_id.isprintable() or not request_id:
             request_id = f"req-{secrets.token_hex(12)}"
 
-        async def add_headers(message: Message) -> None:
+        async def add_header(message: Message) -> None:
             if message["type"] == "http.response.start":
-                answered = MutableHeaders(scope=message)
-                answered[REQUEST_ID_HEADER] = request_id
-                if "origin" in headers:
-                    answered["access-control-allow-origin"] = "*"
-                    answered["access-control-expose-headers"] = REQUEST_ID_HEADER
+                MutableHeaders(scope=message)[REQUEST_ID_HEADER] = request_id
             await send(message)
 
-        if scope["method"] == "OPTIONS" and "origin" in headers:
-            await _preflight_answer(headers)(scope, receive, add_headers)
-        else:
-            await self._app(scope, receive, add_headers)
-
-
-def _preflight_answer(headers: Headers) -> Response:
-    return Response(
-        status_code=204,
-        headers={
-            "access-control-allow-methods": "GET, POST, OPTIONS",
-            "access-control-allow-headers": headers.get("access-control-request-headers", "*"),
-            "access-control-max-age": "600",
-        },
-    )
+        await self._app(scope, receive, add_header)
 
 
 class ErrorBoundary:

@@ -7,16 +7,17 @@ import msgspec
 
 from cluster.config import ClusterConfig
 from cluster.errors import ModelError
+from frontend.openai.limits import MinP, RepetitionPenalty, Temperature, TopK, TopP
 
 
 class GenerationDefaults(msgspec.Struct, frozen=True):
     """Sampling values that the model's authors recommend; None where they say nothing."""
 
-    temperature: float | None = None
-    top_k: int | None = None
-    top_p: float | None = None
-    min_p: float | None = None
-    repetition_penalty: float | None = None
+    temperature: Temperature | None = None
+    top_k: TopK | None = None
+    top_p: TopP | None = None
+    min_p: MinP | None = None
+    repetition_penalty: RepetitionPenalty | None = None
     max_new_tokens: int | None = None
 
 
@@ -30,6 +31,8 @@ class ModelInfo(msgspec.Struct, frozen=True):
     """Token ids are below this, in prompts and in everything that names tokens."""
     eos_token_ids: tuple[int, ...] = ()
     defaults: GenerationDefaults = GenerationDefaults()
+    hidden_size: int | None = None
+    """Numbers in an embedding, where the folder says."""
 
 
 def load_model_info(config: ClusterConfig) -> ModelInfo:
@@ -50,6 +53,7 @@ def load_model_info(config: ClusterConfig) -> ModelInfo:
             vocab_size=msgspec.convert(text_model["vocab_size"], int),
             eos_token_ids=_token_ids(eos),
             defaults=msgspec.convert(generation, GenerationDefaults),
+            hidden_size=msgspec.convert(text_model.get("hidden_size"), int | None),
         )
     except KeyError as error:
         raise ModelError(f"{folder / 'config.json'} has no {error}") from error

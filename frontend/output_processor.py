@@ -3,7 +3,6 @@
 from collections import deque
 from dataclasses import dataclass, field
 
-from cluster.errors import EngineFailed, NotServing
 from cluster.wire.sampling import FinishReason
 from frontend.detokenizer import make_detokenizer
 from frontend.logprobs import PositionLogprobs, read_logprobs
@@ -79,10 +78,7 @@ class OutputProcessor:
 
     def process(self, batch: TokenBatch) -> ChoiceDelta:
         """What the batch adds. Raises EngineFailed or NotServing if its request failed."""
-        if batch.finish_reason is FinishReason.ERROR:
-            if batch.retry_after_seconds is not None:
-                raise NotServing(batch.error, batch.retry_after_seconds)
-            raise EngineFailed(batch.error or "the request failed in the engine")
+        batch.check()
         for block in batch.prompt_logprobs:
             self.prompt_logprobs += read_logprobs(block)
         delta = ChoiceDelta()

@@ -1,12 +1,11 @@
-"""The `prompt` field of a completion: a text, token ids, or a list of either."""
+"""Prompts as a body has them: a text, token ids, or a list of either."""
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from cluster.errors import InvalidRequest
+from frontend.context_limit import ContextLimit
 from frontend.tokenizer import Tokenizer
-
-MAX_PROMPTS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,34 +18,57 @@ class Prompt:
 
 
 def read_prompts(
-    value: str | list[Any], tokenizer: Tokenizer, add_special_tokens: bool
+    value: str | list[str | int | list[int]],
+    tokenizer: Tokenizer,
+    add_special_tokens: bool,
+    field: str = "prompt",
+    limit: ContextLimit | None = None,
 ) -> list[Prompt]:
-    """The prompts, one or more. Token ids are taken as they are, nothing is added to them.
+    """The prompts in this field, one or more. Token ids are taken as they are, nothing is added to them.
 
-    Raises InvalidRequest if the field is none of the four forms, or a prompt has no tokens.
+    Raises InvalidRequest if the list is of both token ids and prompts, or a prompt has no tokens,
+    and ContextLengthExceeded if a text is so long that nobody need count its tokens.
     """
-    if isinstance(value, str) or _is_token_ids(value):
+    if isinstance(value, str):
         value = [value]
-    if not value:
-        _refuse("is empty")
-    if len(value) > MAX_PROMPTS:
-        _refuse(f"may hold at most {MAX_PROMPTS} prompts, not {len(value)}")
+    elif isinstance(value[0], int):
+        value = [_token_ids(value, field)]
     prompts: list[Prompt] = []
     for item in value:
         if isinstance(item, str):
+            if limit is not None:
+                limit.check_text(tokenizer.least_tokens(item), field)
             prompts.append(Prompt(item, tokenizer.encode(item, add_special_tokens)))
-        elif _is_token_ids(item):
+        elif isinstance(item, list):
             prompts.append(Prompt(None, item))
         else:
-            _refuse("must be a text, a list of token ids, or a list of either")
+            _refuse_mixed(field)
         if not prompts[-1].token_ids:
-            _refuse("must have at least one token")
+            raise InvalidRequest(f"{field} must have at least one token", field)
     return prompts
 
 
-def _is_token_ids(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(type(item) is int for item in value)
+def truncated(prompt: Prompt, num_tokens: int, max_model_len: int) -> Prompt:
+    """The last tokens of the prompt, as many as `truncate_prompt_tokens` says.
+
+    Raises InvalidRequest if that is no number of tokens that the model could take.
+    """
+    if not 1 <= num_tokens <= max_model_len:
+        raise InvalidRequest(
+            f"truncate_prompt_tokens must be -1, or between 1 and {max_model_len}",
+            "truncate_prompt_tokens",
+        )
+    if num_tokens >= len(prompt.token_ids):
+        return prompt
+    return Prompt(None, prompt.token_ids[-num_tokens:])
 
 
-def _refuse(words: str) -> NoReturn:
-    raise InvalidRequest(f"prompt {words}", "prompt")
+def _token_ids(value: list[str | int | list[int]], field: str) -> list[int]:
+    token_ids = [item for item in value if isinstance(item, int)]
+    if len(token_ids) < len(value):
+        _refuse_mixed(field)
+    return token_ids
+
+
+def _refuse_mixed(field: str) -> NoReturn:
+    raise InvalidRequest(f"{field} must be a text, a list of token ids, or a list of either", field)

@@ -1,10 +1,12 @@
 """The bodies of HTTP requests, inside the limits."""
 
+import asyncio
 from typing import TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from cluster.config import FrontendConfig
 from frontend.openai.decoding import decode_body
 from frontend.services import services_of
 
@@ -17,12 +19,13 @@ Body = TypeVar("Body")
 async def read_body(request: Request, body_type: type[Body]) -> Body:
     """The decoded body.
 
-    Raises HTTPException 415 if it is not said to be JSON and 413 if it is over `max_body_bytes`,
-    and InvalidRequest, naming the field, if it is not what `body_type` says.
+    Raises HTTPException 415 if it is not said to be JSON, 413 if it is over `max_body_bytes` and 408
+    if it takes longer than `body_timeout`, and InvalidRequest, naming the field, if it is not what
+    `body_type` says.
     """
     services = services_of(request)
     _check_content_type(request)
-    data = await _read(request, services.config.frontend.max_body_bytes)
+    data = await _read_in_time(request, services.config.frontend)
     if len(data) <= MAX_INLINE_BYTES:
         return decode_body(data, body_type)
     return await services.tokenizing.run(decode_body, data, body_type)
@@ -38,6 +41,16 @@ def _check_content_type(request: Request) -> None:
         raise HTTPException(
             415, f"The Content-Type must be application/json, not {content_type or 'absent'}."
         )
+
+
+async def _read_in_time(request: Request, settings: FrontendConfig) -> bytes:
+    try:
+        async with asyncio.timeout(settings.body_timeout):
+            return await _read(request, settings.max_body_bytes)
+    except TimeoutError:
+        raise HTTPException(
+            408, f"The body did not arrive within {settings.body_timeout:g} seconds."
+        ) from None
 
 
 async def _read(request: Request, limit_bytes: int) -> bytes:

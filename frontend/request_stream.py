@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cluster.wire.messages import EngineCoreOutput, TokenLogprobs
+from cluster.errors import EngineFailed, NotServing
+from cluster.wire.messages import Blob, EngineCoreOutput, TokenLogprobs
 from cluster.wire.sampling import FinishReason
 from frontend.request import GenerationRequest
 
@@ -27,6 +28,15 @@ class TokenBatch:
     error: str = ""
     retry_after_seconds: int | None = None
     """With an error: the same request may well succeed after so long."""
+    vector: Blob | None = None
+    """The answer to a request that pools: float32 in native order."""
+
+    def check(self) -> None:
+        """Raises EngineFailed or NotServing if the request failed."""
+        if self.finish_reason is FinishReason.ERROR:
+            if self.retry_after_seconds is not None:
+                raise NotServing(self.error, self.retry_after_seconds)
+            raise EngineFailed(self.error or "the request failed in the engine")
 
     @property
     def is_empty(self) -> bool:
@@ -111,6 +121,7 @@ class RequestStream:
             batch.finish_reason = output.finish_reason
             batch.stop_token_id = output.stop_token_id
             batch.error = output.error
+            batch.vector = output.vector
             self.is_finished = True
             if output.finish_reason is FinishReason.ERROR:
                 self._tell_end(FinishReason.ERROR)  # whatever the text may be

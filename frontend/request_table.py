@@ -74,7 +74,9 @@ class RequestTable:
     def take_on(self, request: GenerationRequest, now: float) -> RequestStream:
         """Send a request to an engine, or let it wait for one."""
         num_tokens = len(request.prompt_token_ids) + request.sampling.max_tokens
-        is_resumable = num_tokens <= self._settings.max_resumable_tokens
+        # What pools has nothing that would have to be kept.
+        pools = request.sampling.pooling is not None
+        is_resumable = pools or num_tokens <= self._settings.max_resumable_tokens
         if not is_resumable:
             self._metrics.not_resumable()
 

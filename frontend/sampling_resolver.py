@@ -7,21 +7,18 @@ from typing import TypeVar
 from cluster.errors import InvalidRequest
 from cluster.wire.sampling import SamplingParams
 from frontend.model_info import ModelInfo
+from frontend.openai.decoding import convert_body
 from frontend.openai.schemas import ChatBody, CompletionBody, GenerationBody
 
-MAX_LOGPROBS = 20
-MAX_LOGIT_BIAS = 100.0
-MAX_REPETITION_PENALTY = 1e6
 MIN_GREEDY_TEMPERATURE = 1e-5
 """Anything below is greedy, so that no logit is divided by next to nothing."""
-MAX_PRIORITY = 2**31 - 1
 _SEED_MASK = 2**63 - 1
 
 Number = TypeVar("Number", int, float)
 
 
 class SamplingResolver:
-    """Checks every range against the model's limits; gives seeds to requests without one."""
+    """Checks what the model limits; gives seeds to requests without one."""
 
     def __init__(
         self, model: ModelInfo, eos_token_ids: Sequence[int], seeds: random.Random
@@ -36,29 +33,19 @@ class SamplingResolver:
         Those need the tokenizer. An answer with a grammar ends when it is complete, so the end of
         text counts for it whatever `ignore_eos` says. Raises InvalidRequest naming the field that is out of range.
         """
+        # Bodies of other APIs are translated and so never decoded: the declared ranges hold for them too.
+        convert_body(body, GenerationBody)
         defaults = self._model.defaults
         temperature = _first(body.temperature, defaults.temperature, 1.0)
-        _check("temperature", temperature, 0, 2)
-        top_p = _first(body.top_p, defaults.top_p, 1.0)
-        if not 0 < top_p <= 1:
-            raise InvalidRequest(f"top_p must be above 0 and at most 1, not {top_p}", "top_p")
-        repetition_penalty = _first(body.repetition_penalty, defaults.repetition_penalty, 1.0)
-        if not 0 < repetition_penalty <= MAX_REPETITION_PENALTY:
-            raise InvalidRequest(
-                f"repetition_penalty must be above 0 and at most {MAX_REPETITION_PENALTY:g}, "
-                f"not {repetition_penalty}",
-                "repetition_penalty",
-            )
-        _check("priority", body.priority or 0, -MAX_PRIORITY, MAX_PRIORITY)
         return SamplingParams(
             min_tokens=self._min_tokens(body),
             temperature=0.0 if temperature < MIN_GREEDY_TEMPERATURE else temperature,
             top_k=self._top_k(body),
-            top_p=top_p,
-            min_p=_check("min_p", _first(body.min_p, defaults.min_p, 0.0), 0, 1),
-            presence_penalty=_check("presence_penalty", body.presence_penalty or 0.0, -2, 2),
-            frequency_penalty=_check("frequency_penalty", body.frequency_penalty or 0.0, -2, 2),
-            repetition_penalty=repetition_penalty,
+            top_p=_first(body.top_p, defaults.top_p, 1.0),
+            min_p=_first(body.min_p, defaults.min_p, 0.0),
+            presence_penalty=body.presence_penalty or 0.0,
+            frequency_penalty=body.frequency_penalty or 0.0,
+            repetition_penalty=_first(body.repetition_penalty, defaults.repetition_penalty, 1.0),
             seed=self._seed(body.seed),
             stop_token_ids=self._stop_token_ids(body, ignores_eos(body, grammar)),
             logit_bias=self._logit_bias(body),
@@ -83,13 +70,15 @@ class SamplingResolver:
     def _seed(self, asked: int | None) -> int:
         if asked is None:
             return self._seeds.getrandbits(63)
-        if not -(2**63) <= asked < 2**63:
-            raise InvalidRequest("seed must fit in 64 bits, with its sign", "seed")
         return asked & _SEED_MASK
 
     def _min_tokens(self, body: GenerationBody) -> int:
         min_tokens = body.min_tokens or 0
-        _check("min_tokens", min_tokens, 0, self._model.max_model_len)
+        if min_tokens > self._model.max_model_len:
+            raise InvalidRequest(
+                f"min_tokens must be at most {self._model.max_model_len}, not {min_tokens}",
+                "min_tokens",
+            )
         max_tokens, _ = requested_max_tokens(body)
         if max_tokens is not None and min_tokens > max_tokens:
             raise InvalidRequest(
@@ -100,8 +89,6 @@ class SamplingResolver:
 
     def _top_k(self, body: GenerationBody) -> int:
         top_k = _first(body.top_k, self._model.defaults.top_k, 0)
-        if top_k < -1:
-            raise InvalidRequest(f"top_k must be at least -1, not {top_k}", "top_k")
         return min(max(top_k, 0), self._model.vocab_size)
 
     def _stop_token_ids(self, body: GenerationBody, without_eos: bool) -> list[int]:
@@ -119,17 +106,12 @@ class SamplingResolver:
                 raise InvalidRequest(
                     f"logit_bias: {token!r} is not a token id", "logit_bias"
                 ) from error
-            _check("logit_bias", bias, -MAX_LOGIT_BIAS, MAX_LOGIT_BIAS)
             biases.append((token_id, bias))
         self.check_token_ids([token_id for token_id, _ in biases], "logit_bias")
         return biases
 
     def _allowed_token_ids(self, body: GenerationBody) -> list[int]:
-        allowed = body.allowed_token_ids
-        if allowed is None:
-            return []
-        if not allowed:
-            raise InvalidRequest("allowed_token_ids must not be empty", "allowed_token_ids")
+        allowed = body.allowed_token_ids or []
         self.check_token_ids(allowed, "allowed_token_ids")
         return allowed
 
@@ -140,19 +122,10 @@ def ignores_eos(body: GenerationBody, grammar: str) -> bool:
 
 
 def requested_max_tokens(body: GenerationBody) -> tuple[int | None, str]:
-    """How many tokens the client asked for, if it said, and the field in which it did.
-
-    Raises InvalidRequest if the number is too small to make sense.
-    """
-    name, value = "max_tokens", body.max_tokens
-    least = 1
-    if isinstance(body, ChatBody) and body.max_completion_tokens is not None:
-        name, value = "max_completion_tokens", body.max_completion_tokens
-    if isinstance(body, CompletionBody):
-        least = 0
-    if value is not None and value < least:
-        raise InvalidRequest(f"{name} must be at least {least}, not {value}", name)
-    return value, name
+    """How many tokens the client asked for, if it said, and the field in which it did."""
+    if body.max_completion_tokens is not None:
+        return body.max_completion_tokens, "max_completion_tokens"
+    return body.max_tokens, "max_tokens"
 
 
 def _first(asked: Number | None, recommended: Number | None, otherwise: Number) -> Number:
@@ -161,22 +134,10 @@ def _first(asked: Number | None, recommended: Number | None, otherwise: Number) 
     return otherwise if recommended is None else recommended
 
 
-def _check(name: str, value: float, lowest: float, highest: float) -> float:
-    # Written so that NaN is refused too.
-    if not lowest <= value <= highest:
-        raise InvalidRequest(
-            f"{name} must be between {lowest:g} and {highest:g}, not {value}", name
-        )
-    return value
-
-
 def _num_logprobs(body: GenerationBody) -> int | None:
     if isinstance(body, CompletionBody):
-        if body.logprobs is not None:
-            _check("logprobs", body.logprobs, 0, MAX_LOGPROBS)
         return body.logprobs
     assert isinstance(body, ChatBody), type(body)
-    _check("top_logprobs", body.top_logprobs or 0, 0, MAX_LOGPROBS)
     if body.top_logprobs and not body.logprobs:
         raise InvalidRequest("top_logprobs needs logprobs to be true", "top_logprobs")
     return (body.top_logprobs or 0) if body.logprobs else None
@@ -184,7 +145,6 @@ def _num_logprobs(body: GenerationBody) -> int | None:
 
 def _num_prompt_logprobs(body: GenerationBody) -> int | None:
     if body.prompt_logprobs is not None:
-        _check("prompt_logprobs", body.prompt_logprobs, 0, MAX_LOGPROBS)
         if body.stream:
             raise InvalidRequest("prompt_logprobs cannot be streamed", "prompt_logprobs")
         return body.prompt_logprobs

@@ -5,11 +5,10 @@ import logging
 import signal
 from collections.abc import Awaitable
 
-from hypercorn.config import Config as HypercornConfig
-
 from cluster.config import ClusterConfig
 from frontend.client import DPLBClient
 from frontend.http_server import Application, HttpServer
+from frontend.http_settings import hypercorn_settings
 from frontend.slow_readers import limit_slow_readers
 
 LAST_BYTES_SECONDS = 2.0
@@ -33,7 +32,9 @@ class FrontendServer:
         self._config = config
         self._client = client
         limit_slow_readers(listen_fd, config.frontend.slow_reader_timeout)
-        self._http = HttpServer(app, _hypercorn_settings(config), listen_fd)
+        self._http = HttpServer(
+            app, hypercorn_settings(config.frontend), listen_fd, config.frontend.max_connections
+        )
         self._logger = logging.getLogger("frontend")
         self._terminated = asyncio.Event()
         self._retired = asyncio.Event()
@@ -88,13 +89,3 @@ async def _first_of(*works: Awaitable[object]) -> None:
     for future in futures:
         future.cancel()
     await asyncio.gather(*futures, return_exceptions=True)
-
-
-def _hypercorn_settings(config: ClusterConfig) -> HypercornConfig:
-    settings = HypercornConfig()
-    settings.keep_alive_timeout = config.frontend.keep_alive_timeout
-    settings.accesslog = None
-    settings.errorlog = logging.getLogger("hypercorn.error")
-    settings.errorlog.setLevel(logging.WARNING)
-    settings.include_server_header = False
-    return settings

@@ -12,6 +12,8 @@ from frontend.chat_template import ChatTemplate
 from frontend.model_info import read_json_object
 from frontend.token_bytes import TokenBytes
 
+MOST_CHARACTERS_MADE_ONE = 4
+"""What a normalizer may make one character of: a letter with its accents."""
 SPECIAL_TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token")
 
 
@@ -29,6 +31,7 @@ class Tokenizer:
         self.backend = backend
         self.bytes_of_tokens = TokenBytes.of(backend)
         """How each token is spelled in bytes; None if tokens have no spelling of their own."""
+        self._longest_token_characters = max(map(len, backend.get_vocab()), default=1)
         self.special_token_ids = frozenset(
             token_id
             for token_id, token in backend.get_added_tokens_decoder().items()
@@ -48,6 +51,12 @@ class Tokenizer:
         # The batch call lets other threads run meanwhile, and leaves out character offsets.
         [encoding] = self.backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)
         return encoding.ids
+
+    def least_tokens(self, text: str) -> int:
+        """How many tokens the text has at least, known without tokenizing it; 0 if nobody can say."""
+        if self.bytes_of_tokens is None:
+            return 0
+        return len(text) // (MOST_CHARACTERS_MADE_ONE * self._longest_token_characters)
 
     def decode(self, token_ids: list[int], skip_special_tokens: bool) -> str:
         """The text of the tokens; bytes that are no character become U+FFFD."""

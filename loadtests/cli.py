@@ -41,6 +41,10 @@ COMMANDS = {
         "loadtests.balancer_benchmark",
         "measure what a routing decision costs, and check its limits",
     ),
+    "interference": Command(
+        "loadtests.interference",
+        "measure what large requests cost the streams of others, and check the limit",
+    ),
     "fit": Command(
         "loadtests.fit", "write a cost model for simulations, from what a running cluster measured"
     ),

@@ -23,11 +23,13 @@ from cluster.launch.contradictions import check_contradictions
 from cluster.launch.devices import list_gpus, resolve_device, torch_can_use_gpus
 from cluster.launch.embedded_model import ensure_embedded_model
 from cluster.launch.exit_codes import ExitCode
+from cluster.launch.key_files import with_keys_of_files
 from cluster.launch.launcher import run_cluster
 from cluster.launch.listener import bind_listener
 from cluster.launch.model_folder import check_model_folder
 from cluster.launch.settings import Setting, list_settings
 from cluster.launch.supervisor import STOP_SIGNALS
+from cluster.launch.tls_files import with_tls_files
 
 _DESCRIPTION = "Serve one model from several replicas behind one OpenAI-compatible endpoint."
 _EPILOG = (
@@ -130,10 +132,11 @@ def resolve_machine(config: ClusterConfig) -> ClusterConfig:
     template = config.frontend.chat_template
     if template is not None and not Path(template).is_file():
         raise ConfigError(f"--chat-template {template} is not a file")
+    frontend = with_tls_files(with_keys_of_files(config.frontend))
     return replace(
         config,
         engine=replace(config.engine, device=device, devices=devices or None),
-        frontend=replace(config.frontend, chat_template=template and str(Path(template).resolve())),
+        frontend=replace(frontend, chat_template=template and str(Path(template).resolve())),
     )
 
 

@@ -89,6 +89,15 @@ def _admin_keys_are_not_empty(config: ClusterConfig) -> str | None:
     return "--admin-key must not be empty: leave it out to keep operation over HTTP closed"
 
 
+def _credentials_are_for_named_pages(config: ClusterConfig) -> str | None:
+    if not config.frontend.allow_credentials or "*" not in config.frontend.allowed_origins:
+        return None
+    return (
+        "--allow-credentials needs --allowed-origins with the pages that may send them: browsers "
+        "refuse it for *"
+    )
+
+
 def _faults_are_well_formed(config: ClusterConfig) -> str | None:
     try:
         for spec in config.engine.inject_fault:
@@ -106,5 +115,6 @@ _CHECKS: tuple[Callable[[ClusterConfig], str | None], ...] = (
     _silence_is_suspect_before_it_is_death,
     _keys_are_not_empty,
     _admin_keys_are_not_empty,
+    _credentials_are_for_named_pages,
     _faults_are_well_formed,
 )

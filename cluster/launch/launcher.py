@@ -95,7 +95,7 @@ def _supervise(
         logging.getLogger("launch").info(
             "cluster %s on %s, run directory %s",
             run_directory.cluster_id,
-            listener_url(listener),
+            listener_url(listener, config.frontend.is_over_tls),
             run_directory.path,
         )
 

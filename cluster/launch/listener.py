@@ -35,8 +35,9 @@ def start_listening(listener: socket.socket) -> None:
         raise ConfigError(f"--port {port} cannot be used: {error.strerror}") from None
 
 
-def listener_url(listener: socket.socket) -> str:
+def listener_url(listener: socket.socket, is_over_tls: bool = False) -> str:
     """A URL that reaches the listener from this machine."""
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if is_over_tls else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -1,5 +1,6 @@
 """The fields of the config structs as settings: each with its spellings, its limit, its text."""
 
+import contextlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -79,6 +80,8 @@ class Setting:
 
     def check(self, value: Any, source: str) -> Any:
         """`value` itself, if it is within the limits. Raises ConfigError otherwise."""
+        if self.is_list and isinstance(value, list):
+            value = [item for given in value for item in _items(given)]
         try:
             checked = msgspec.convert(value, self.annotation)
         except msgspec.ValidationError:
@@ -137,9 +140,18 @@ def _parse(kind: inspect.Type, text: str) -> Any:
         case inspect.FloatType():
             return float(text)
         case inspect.ListType():
-            return [item.strip() for item in text.split(",")]
+            is_json = text.lstrip().startswith("[")
+            return [text] if is_json else [item.strip() for item in text.split(",")]
         case _:
             return text
+
+
+def _items(given: Any) -> list[Any]:
+    """One item of a list, or all where it is a list in JSON, as vLLM has it."""
+    if isinstance(given, str) and given.lstrip().startswith("["):
+        with contextlib.suppress(msgspec.MsgspecError):
+            return msgspec.json.decode(given, type=list[str])
+    return [given]
 
 
 def _limit(kind: inspect.Type) -> str:

@@ -84,7 +84,7 @@ class Supervisor:
         self._run_directory = run_directory
         self._loop = asyncio.get_running_loop()
         self._logger = logging.getLogger("launch")
-        self._url = listener_url(listener)
+        self._url = listener_url(listener, config.frontend.is_over_tls)
         self._is_up = False
         self._is_draining = False
         self._is_ending = False

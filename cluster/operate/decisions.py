@@ -2,12 +2,12 @@
 
 import argparse
 import http.client
-from pathlib import Path
+import ssl
 from urllib.parse import urlsplit
 
 import msgspec
 
-from cluster.config import load_config
+from cluster.config import FrontendConfig, load_config
 from cluster.errors import ControlError
 from cluster.launch.control_client import find_run
 from cluster.operate.decision_table import Decisions, render_decisions
@@ -35,9 +35,10 @@ def add_decisions(
 def show_decisions(arguments: argparse.Namespace) -> None:
     """Print the last choices of whichever frontend answers. Raises ControlError if it cannot be asked."""
     run_directory = find_run(arguments.cluster)
-    key = _admin_key(run_directory)
+    # The settings hold a key; the cluster's user alone may read them.
+    frontend = load_config(run_directory / "cluster.json").frontend
     url = read_status(run_directory).url
-    body = _get(url, f"/cluster/decisions?n={arguments.number}", key)
+    body = _get(url, f"/cluster/decisions?n={arguments.number}", frontend)
     if arguments.json:
         print(msgspec.json.format(body, indent=2).decode())
     else:
@@ -52,21 +53,20 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _admin_key(run_directory: Path) -> str:
-    """A key of the cluster, out of its settings, which its user alone may read."""
-    keys = load_config(run_directory / "cluster.json").frontend.admin_key
-    if not keys:
+def _admin_key(frontend: FrontendConfig) -> str:
+    if not frontend.admin_key:
         raise ControlError(
             "this cluster was launched without --admin-key, and so its decisions are not shown"
         )
-    return keys[0]
+    return frontend.admin_key[0]
 
 
-def _get(url: str, path: str, key: str) -> bytes:
+def _get(url: str, path: str, frontend: FrontendConfig) -> bytes:
     # Straight to the frontend: a proxy that the environment names must not see the key.
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=ANSWER_SECONDS)
+    headers = {"Authorization": f"Bearer {_admin_key(frontend)}"}
+    connection = _connection(url, frontend)
     try:
-        connection.request("GET", path, headers={"Authorization": f"Bearer {key}"})
+        connection.request("GET", path, headers=headers)
         response = connection.getresponse()
         body = response.read()
     except (OSError, http.client.HTTPException) as error:
@@ -76,3 +76,14 @@ def _get(url: str, path: str, key: str) -> bytes:
     if response.status != http.HTTPStatus.OK:
         raise ControlError(f"{url} answers {response.status}: {body.decode(errors='replace')}")
     return body
+
+
+def _connection(url: str, frontend: FrontendConfig) -> http.client.HTTPConnection:
+    address = urlsplit(url).netloc
+    if not frontend.is_over_tls:
+        return http.client.HTTPConnection(address, timeout=ANSWER_SECONDS)
+    # It must be the cluster's own certificate, which seldom is for this machine's own address.
+    context = ssl.create_default_context(cafile=frontend.ssl_certfile)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.check_hostname = False
+    return http.client.HTTPSConnection(address, timeout=ANSWER_SECONDS, context=context)

@@ -140,6 +140,8 @@ class EngineCoreOutput(Message, frozen=True):
     prompt_logprobs: TokenLogprobs | None = None
     error: str = ""
     """What went wrong, where `finish_reason` is ERROR."""
+    vector: Blob | None = None
+    """The whole answer to a request that pools, float32 in native order; there are no tokens then."""
 
 
 class EnginePhase(enum.IntEnum):
@@ -152,7 +154,10 @@ class EnginePhase(enum.IntEnum):
 
 
 class LoadReport(Message, frozen=True, tag=0x12):
-    """How busy an engine is, after its newest step. Travels on a clock, and with every output."""
+    """How busy an engine is, after its newest step and with what has arrived since.
+
+    Travels on a clock, with every output, and to all frontends when one of them has sent something.
+    """
 
     rank: Place
     incarnation: Count

@@ -21,6 +21,21 @@ class FinishReason(enum.IntEnum):
         return self.name.lower()
 
 
+class Pooling(enum.IntEnum):
+    """Which of a prompt's last hidden states make its vector."""
+
+    MEAN = 0
+    LAST = 1
+
+
+class PoolingParams(msgspec.Struct, frozen=True, array_like=True):
+    """What the vector of a prompt is made of."""
+
+    pooling: Pooling = Pooling.MEAN
+    normalize: bool = True
+    """Whether its Euclidean length is made 1."""
+
+
 class SamplingParams(msgspec.Struct, frozen=True, array_like=True):
     """How the tokens of one request are drawn, with every default resolved.
 
@@ -54,3 +69,5 @@ class SamplingParams(msgspec.Struct, frozen=True, array_like=True):
     prompt_logprobs: int | None = None
     grammar: str = ""
     """What the answer must be, in llguidance's own form, checked by the frontend; empty for anything."""
+    pooling: PoolingParams | None = None
+    """Set where nothing is drawn: the answer is one vector, and the request ends with its prompt."""

@@ -19,6 +19,7 @@ class ModelInfo(NamedTuple):
     num_kv_heads: int
     head_dim: int
     max_position_embeddings: int
+    hidden_size: int
     eos_token_ids: list[int]
 
 
@@ -31,6 +32,7 @@ def describe_model(config: Any, directory: Path) -> ModelInfo:
         num_kv_heads=getattr(config, "num_key_value_heads", None) or heads,
         head_dim=getattr(config, "head_dim", None) or config.hidden_size // heads,
         max_position_embeddings=config.max_position_embeddings,
+        hidden_size=config.hidden_size,
         eos_token_ids=_eos_token_ids(config, directory),
     )
 

@@ -14,6 +14,7 @@ from engine.execution.containment import is_device_failure
 from engine.execution.input_batch import InputBatch
 from engine.execution.logprobs import token_logprobs
 from engine.execution.paged_attention import PagedStep
+from engine.execution.pooler import Pooler, pooled_result
 from engine.execution.sampler import SampledToken, sample
 from engine.execution.serving_model import prepare_model
 from engine.request import Request
@@ -55,12 +56,13 @@ class ModelRunner:
             )
         )  # fmt: skip
         self._grammars.warm_up()
+        self._pooler = Pooler()
         self._warm_up()
         progress(1.0)
 
     @torch.inference_mode()
     def execute(self, work: SchedulerOutput) -> list[RunResult]:
-        """Compute and sample; one result per scheduled request, in order.
+        """Compute, and sample or pool; one result per scheduled request, in order.
 
         Raises only what ends the engine: a device error, out of memory.
         """
@@ -71,9 +73,12 @@ class ModelRunner:
         sampled = iter(self._sample(runs, batch.last_rows, hidden, masks))
         results, first_row = [], 0
         for run in runs:
-            token = next(sampled) if run.samples else SampledToken()
             rows = hidden[first_row : first_row + run.num_tokens]
-            results.append(self._result(run, token, rows))
+            if run.request.sampling.pooling is not None:
+                results.append(pooled_result(self._pooler, run, rows))
+            else:
+                token = next(sampled) if run.samples else SampledToken()
+                results.append(self._result(run, token, rows))
             first_row += run.num_tokens
         return results
 

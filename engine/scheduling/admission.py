@@ -41,6 +41,8 @@ class AdmissionLimits:
         return ""
 
     def _refuse_length(self, request: Request) -> str:
+        if request.sampling.pooling is not None:
+            return self._refuse_length_of_pooled(request)
         if request.num_prompt_tokens >= self.max_model_len:
             return (
                 f"the prompt of {request.num_prompt_tokens} tokens leaves no room for an answer: "
@@ -53,6 +55,14 @@ class AdmissionLimits:
                 f"prompt and max_tokens are {num_tokens} tokens together, "
                 f"and the KV cache holds {self.num_blocks * self.block_size}"
             )
+        return ""
+
+    def _refuse_length_of_pooled(self, request: Request) -> str:
+        limit = min(self.max_model_len, self.num_blocks * self.block_size)
+        if request.num_prompt_tokens > limit:
+            return f"the prompt has {request.num_prompt_tokens} tokens, and at most {limit} fit"
+        if request.num_output_tokens:
+            return "output_token_ids are there, and what pools has none"
         return ""
 
     def _refuse_rest(self, request: Request) -> str:

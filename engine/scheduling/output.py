@@ -19,9 +19,14 @@ class ScheduledRequest(NamedTuple):
     """Blocks that hold the request's KV, `first_position + num_tokens` tokens at least."""
 
     @property
-    def samples(self) -> bool:
-        """Whether this run reaches the request's last token, so that the next one is drawn."""
+    def reaches_end(self) -> bool:
+        """Whether this run computes the request's last token."""
         return self.first_position + self.num_tokens == self.request.num_tokens
+
+    @property
+    def samples(self) -> bool:
+        """Whether the next token is drawn after this run."""
+        return self.reaches_end and self.request.sampling.pooling is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,8 @@ class RunResult(NamedTuple):
     prompt tokens): each token's log probability given what is before it. If asked for."""
     error: str = ""
     """This request alone cannot go on, and why."""
+    vector: Blob | None = None
+    """The request's answer, where it pools and the run reached its end."""
 
 
 def join_logprobs(parts: Sequence[TokenLogprobs]) -> TokenLogprobs:

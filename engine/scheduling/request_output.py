@@ -22,6 +22,7 @@ def engine_output(
         logprobs=result.logprobs if result is not None else None,
         prompt_logprobs=_take_prompt_logprobs(request) if is_first else None,
         error=request.error,
+        vector=result.vector if result is not None else None,
     )
 
 

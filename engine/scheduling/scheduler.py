@@ -18,7 +18,7 @@ from engine.scheduling.output import RunResult, ScheduledRequest, SchedulerOutpu
 from engine.scheduling.request_output import engine_output, keep_prompt_logprobs
 from engine.scheduling.request_queue import RequestQueue
 from engine.scheduling.step_plan import StepPlan
-from engine.scheduling.stop_condition import finish, finish_if_complete
+from engine.scheduling.stop_condition import finish, finish_if_complete, take_answer
 from engine.scheduling.tenants import crowded_out, may_take_place, places_held, wanted_tokens
 
 _logger = logging.getLogger(__name__)
@@ -228,10 +228,8 @@ class Scheduler:
         return True
 
     def _find_prefix(self, request: Request) -> list[KVCacheBlock]:
-        """Cached blocks to begin with. Prompt logprobs need the whole prompt to be computed."""
-        if request.sampling.prompt_logprobs is not None and not request.prompt_logprobs_sent:
-            return []
-        return self.kv_cache.find_prefix(request)
+        """Cached blocks to begin with."""
+        return [] if request.needs_whole_prompt else self.kv_cache.find_prefix(request)
 
     def _start(self, request: Request, num_hit_tokens: int, now: float) -> None:
         self.running[request.request_id] = request
@@ -290,13 +288,11 @@ class Scheduler:
         self.kv_cache.cache_computed_blocks(request)
         if request.num_tokens_to_compute:
             return None
-        assert result.token_id is not None, f"no token was sampled for {request.request_id}"
-        request.token_ids.append(result.token_id)
         is_first = request.first_token_at is None
         if is_first:
             request.first_token_at = now
         request.last_token_at = now
-        if finish_if_complete(request, self._limits.max_model_len):
+        if take_answer(request, result, self._limits.max_model_len):
             self._release(request)
         return engine_output(request, result, is_first)
 

@@ -14,6 +14,7 @@ from engine.execution.kv_budget import (
 from engine.scheduling.output import RunResult, ScheduledRequest, SchedulerOutput
 from engine.simulation.model_folder import read_model_folder
 from engine.simulation.token_source import TokenSource
+from engine.simulation.vector_source import made_up_vector
 from engine.speed_model import StepShape
 from engine.structured.step_masks import GrammarMasks, StepMasks
 from engine.structured.vocabulary import load_vocabulary
@@ -40,6 +41,7 @@ class SimulatedModelRunner:
         self.max_model_len = fitting_length(config, limit, self.num_blocks)
         self.vocab_size = model.info.vocab_size
         self.model_fingerprint = model.fingerprint
+        self._vector_size = model.info.hidden_size
         self._pace = config.simulation
         self._grammars = GrammarMasks(
             partial(
@@ -47,7 +49,7 @@ class SimulatedModelRunner:
             )
         )
         self._tokens = TokenSource(model.info.vocab_size, model.word_ids)
-        _log.warning("this engine is simulated: its tokens are made up")
+        _log.warning("this engine is simulated: its tokens and vectors are made up")
 
     def execute(self, work: SchedulerOutput) -> list[RunResult]:
         """Answer for each run, and return when a model of this pace would have."""
@@ -58,6 +60,9 @@ class SimulatedModelRunner:
         return results
 
     def _answer(self, run: ScheduledRequest, masks: StepMasks) -> RunResult:
+        if run.request.sampling.pooling is not None:
+            vector = made_up_vector(run.request, self._vector_size) if run.reaches_end else None
+            return RunResult(vector=vector)
         first = run.first_position + 1
         try:
             prompt_logprobs = self._tokens.prompt_logprobs(

@@ -7,12 +7,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from cluster.errors import InvalidRequest
+from frontend.openai.decoding_words import is_limit, words_of
 
 Body = TypeVar("Body")
 
 _MAYBE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _PATH = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
+_ITEMS = re.compile(r"(\[[^\]]*\])+$")
 _MISSING = re.compile(r"^Object missing required field `(?P<field>[^`]*)`$")
 
 
@@ -21,19 +23,22 @@ def decode_body(data: bytes, body_type: type[Body]) -> Body:
     try:
         return _decode(data, body_type)
     except msgspec.ValidationError as error:
-        raise _wrong_field(str(error)) from error
+        raise _wrong_field(str(error), body_type) from error
     except msgspec.DecodeError as error:
         raise InvalidRequest(f"the body is not valid JSON: {error}") from error
     except RecursionError as error:
         raise InvalidRequest("the body is nested too deeply") from error
 
 
-def convert_body(fields: dict[str, Any], body_type: type[Body]) -> Body:
-    """The body that decoded JSON fields make up. Raises InvalidRequest naming the field."""
+def convert_body(fields: object, body_type: type[Body]) -> Body:
+    """The body that decoded JSON fields make up, or those attributes of an object that it knows.
+
+    Raises InvalidRequest naming the field.
+    """
     try:
-        return msgspec.convert(fields, body_type)
+        return msgspec.convert(fields, body_type, from_attributes=True)
     except msgspec.ValidationError as error:
-        raise _wrong_field(str(error)) from error
+        raise _wrong_field(str(error), body_type) from error
 
 
 def _decode(data: bytes, body_type: type[Body]) -> Body:
@@ -59,14 +64,15 @@ def _without_lone_surrogates(data: bytes) -> bytes:
     return _LONE_SURROGATE.sub("\ufffd", text).encode()
 
 
-def _wrong_field(words: str) -> InvalidRequest:
+def _wrong_field(words: str, body_type: type[Any]) -> InvalidRequest:
+    """The error in our words; of an item that is out of its limits, `param` is the whole list's."""
     found = _PATH.search(words)
-    path = found["path"] if found else ""
+    path = found["path"].replace("[...]", "") if found else ""
     if found:
         words = words[: found.start()]
     missing = _MISSING.match(words)
     if missing:
         path = f"{path}.{missing['field']}" if path else missing["field"]
         return InvalidRequest(f"{path} is required", path)
-    words = words[:1].lower() + words[1:]
-    return InvalidRequest(f"{path}: {words}" if path else f"the body: {words}", path or None)
+    param = _ITEMS.sub("", path) if is_limit(words) else path
+    return InvalidRequest(words_of(words, path, body_type), param or None)

@@ -20,6 +20,7 @@ from cluster.errors import (
     Overloaded,
     Unauthorized,
 )
+from frontend.anthropic.errors import anthropic_error, is_anthropic_path
 from frontend.openai.responses import ErrorBody, ErrorDetail
 
 DEFAULT_RETRY_AFTER_SECONDS = 1
@@ -51,8 +52,10 @@ _KINDS: dict[type[ClusterError], ErrorKind] = {
 _HTTP_CODES = {
     404: "unknown_url",
     405: "method_not_allowed",
+    408: "request_timeout",
     413: "request_too_large",
     415: "unsupported_media_type",
+    431: "request_header_fields_too_large",
 }
 
 
@@ -65,26 +68,32 @@ def error_kind(error: Exception) -> ErrorKind:
     return _KINDS.get(type(error), _INTERNAL) if isinstance(error, ClusterError) else _INTERNAL
 
 
-def error_body(error: Exception) -> bytes:
-    """The error in OpenAI's shape, as JSON; of an unexpected one, nothing but that it happened."""
+def error_body(error: Exception, path: str = "") -> bytes:
+    """The error as JSON, in OpenAI's shape, or in Anthropic's if the request was to such a path."""
     kind = error_kind(error)
-    if isinstance(error, HTTPException):
-        message = error.detail
-    elif kind is _INTERNAL:
-        message = "The server had an error while processing the request."
-    else:
-        message = str(error)
+    message = _encodable(_message(error, kind))
+    if is_anthropic_path(path):
+        return msgspec.json.encode(anthropic_error(kind.status, message))
     param = getattr(error, "param", None)
     return msgspec.json.encode(
         ErrorBody(
             ErrorDetail(
-                message=_encodable(message),
+                message=message,
                 type=kind.type,
                 param=_encodable(param) if param is not None else None,
                 code=kind.code,
             )
         )
     )
+
+
+def _message(error: Exception, kind: ErrorKind) -> str:
+    """What clients are told; of an unexpected error, nothing but that it happened."""
+    if isinstance(error, HTTPException):
+        return error.detail
+    if kind is _INTERNAL:
+        return "The server had an error while processing the request."
+    return str(error)
 
 
 def error_response(error: Exception, path: str) -> Response:
@@ -95,7 +104,7 @@ def error_response(error: Exception, path: str) -> Response:
         headers["WWW-Authenticate"] = "Bearer"
     if isinstance(error, (NotServing, Overloaded)):
         headers["Retry-After"] = str(error.retry_after_seconds or DEFAULT_RETRY_AFTER_SECONDS)
-    return Response(error_body(error), kind.status, headers, media_type="application/json")
+    return Response(error_body(error, path), kind.status, headers, media_type="application/json")
 
 
 async def answer_error(request: Request, error: Exception) -> Response:

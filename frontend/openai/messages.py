@@ -8,8 +8,6 @@ from cluster.errors import InvalidRequest
 from frontend.chat_template import Message
 from frontend.openai.schemas import ChatMessage, ContentPart, ToolCall
 
-MAX_MESSAGES = 10_000
-
 
 def template_messages(messages: list[ChatMessage]) -> list[Message]:
     """The messages with their content as one text, null as none, and tool arguments decoded.
@@ -18,23 +16,35 @@ def template_messages(messages: list[ChatMessage]) -> list[Message]:
     """
     if not messages:
         raise InvalidRequest("messages must not be empty", "messages")
-    if len(messages) > MAX_MESSAGES:
-        raise InvalidRequest(f"messages may be at most {MAX_MESSAGES}", "messages")
     return [_template_message(message, f"messages[{i}]") for i, message in enumerate(messages)]
 
 
 def _template_message(message: ChatMessage, path: str) -> Message:
-    adapted: Message = {"role": message.role, "content": _text(message.content, f"{path}.content")}
+    # What a function answers is what a tool does, by its older name.
+    role = "tool" if message.role == "function" else message.role
+    adapted: Message = {"role": role, "content": _text(message.content, f"{path}.content")}
     for name in ("name", "tool_call_id", "reasoning_content"):
         value = getattr(message, name)
         if value is not None:
             adapted[name] = value
-    if message.tool_calls:
-        adapted["tool_calls"] = [
-            _template_tool_call(call, f"{path}.tool_calls[{i}]")
-            for i, call in enumerate(message.tool_calls)
-        ]
+    calls = _template_tool_calls(message, path)
+    if calls:
+        adapted["tool_calls"] = calls
     return adapted
+
+
+def _template_tool_calls(message: ChatMessage, path: str) -> list[dict[str, Any]]:
+    """The calls of a turn, also one in the older form, which templates do not know."""
+    if message.function_call is not None:
+        if message.tool_calls:
+            where = f"{path}.function_call"
+            raise InvalidRequest(f"{where} and tool_calls exclude each other", where)
+        call = ToolCall(function=message.function_call)
+        return [_template_tool_call(call, f"{path}.function_call")]
+    return [
+        _template_tool_call(call, f"{path}.tool_calls[{i}].function")
+        for i, call in enumerate(message.tool_calls or [])
+    ]
 
 
 def _text(content: str | list[ContentPart] | None, path: str) -> str:
@@ -57,13 +67,13 @@ def _part_text(part: ContentPart, path: str) -> str:
     )
 
 
-def _template_tool_call(call: ToolCall, path: str) -> dict[str, Any]:
+def _template_tool_call(call: ToolCall, function_path: str) -> dict[str, Any]:
     arguments = call.function.arguments or {}
     if isinstance(arguments, str):
         try:
             arguments = msgspec.json.decode(arguments.encode(), type=dict[str, Any])
         except (msgspec.MsgspecError, RecursionError) as error:
-            where = f"{path}.function.arguments"
+            where = f"{function_path}.arguments"
             raise InvalidRequest(f"{where} is not a JSON object: {error}", where) from error
     return {
         "id": call.id,

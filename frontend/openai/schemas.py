@@ -1,7 +1,8 @@
 """The bodies that clients send, as OpenAI and vLLM define them.
 
 `null` always means the same as leaving a field out. Fields that are not here are ignored, as by vLLM;
-those that would change the answer but are not supported are in `frontend.openai.unsupported`.
+those that would change the answer but are not supported are in `frontend.openai.unsupported`. The OpenAPI
+document shows the texts below a field, and leaves out fields of type `Any`: no value of theirs is of use.
 """
 
 from typing import Annotated, Any, Literal
@@ -9,12 +10,38 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from frontend.openai.limits import (
+    CacheSalt,
+    Count,
+    FunctionName,
+    LogitBias,
+    MinP,
+    NumLogprobs,
+    Penalty,
+    PositiveCount,
+    Priority,
+    Prompts,
+    Rank,
+    RepetitionPenalty,
+    Seed,
+    SomeTokenIds,
+    Temperature,
+    TokenId,
+    TokenIds,
+    TopK,
+    TopP,
+    Word,
+    Words,
+)
+
 
 class StreamOptions(msgspec.Struct, kw_only=True):
     """What a stream carries beside the text."""
 
     include_usage: bool | None = None
+    """One more chunk before the end, with the usage of the request."""
     continuous_usage_stats: bool | None = None
+    """The usage so far in every chunk."""
 
 
 class JsonSchemaFormat(msgspec.Struct, kw_only=True):
@@ -30,7 +57,7 @@ class JsonSchemaFormat(msgspec.Struct, kw_only=True):
 class ResponseFormat(msgspec.Struct, kw_only=True):
     """The form of the answer, in OpenAI's words."""
 
-    type: str
+    type: Literal["text", "json_object", "json_schema"]
     json_schema: JsonSchemaFormat | None = None
     schema: Any = None
     """Not where it belongs: only looked at to say so."""
@@ -56,38 +83,54 @@ class GenerationBody(msgspec.Struct, kw_only=True):
     """The fields that both ways to generate share."""
 
     model: str | None = None
-    n: int | None = None
+    n: PositiveCount | None = None
+    """Answers to each prompt; 1 if left out."""
     stream: bool | None = None
+    """Whether the answer comes as server-sent events, chunk by chunk."""
     stream_options: StreamOptions | None = None
 
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    repetition_penalty: float | None = None
-    seed: int | None = None
-    logit_bias: dict[str, float] | None = None
-    allowed_token_ids: list[int] | None = None
-    bad_words: list[str] | None = None
+    temperature: Temperature | None = None
+    """0 is greedy. Without one: what the model's authors recommend, else 1."""
+    top_p: TopP | None = None
+    top_k: TopK | None = None
+    """0 and -1 are all tokens."""
+    min_p: MinP | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    repetition_penalty: RepetitionPenalty | None = None
+    seed: Seed | None = None
+    """The same seed, body and model give the same answer."""
+    logit_bias: LogitBias | None = None
+    """From token ids to what is added to their logits."""
+    allowed_token_ids: TokenIds | None = None
+    """The only tokens that may be generated."""
+    bad_words: Words | None = None
+    """Texts that are never generated."""
 
-    max_tokens: int | None = None
-    min_tokens: int | None = None
-    stop: str | list[str] | None = None
-    stop_token_ids: list[int] | None = None
+    max_tokens: Count | None = None
+    max_completion_tokens: PositiveCount | None = None
+    """The newer name of `max_tokens`; wins over it."""
+    min_tokens: Count | None = None
+    """No end of text and no stop string counts before so many tokens."""
+    stop: Word | list[Word] | None = None
+    """Texts that end the answer."""
+    stop_token_ids: SomeTokenIds | None = None
     ignore_eos: bool | None = None
     include_stop_str_in_output: bool | None = None
     skip_special_tokens: bool | None = None
 
-    prompt_logprobs: int | None = None
-    truncate_prompt_tokens: int | None = None
+    prompt_logprobs: NumLogprobs | None = None
+    truncate_prompt_tokens: Annotated[int, Meta(ge=-1)] | None = None
+    """How many tokens of the prompt's end are kept; -1: what fits."""
     add_special_tokens: bool | None = None
     return_token_ids: bool | None = None
     return_tokens_as_token_ids: bool | None = None
-    priority: int | None = None
-    cache_salt: str | None = None
-    data_parallel_rank: int | None = None
+    priority: Priority | None = None
+    """Lower goes first."""
+    cache_salt: CacheSalt | None = None
+    """Cached prefixes are shared only among requests with the same salt."""
+    data_parallel_rank: Rank | None = None
+    """The engine that must answer."""
 
     response_format: ResponseFormat | None = None
     structured_outputs: StructuredOutputs | None = None
@@ -108,10 +151,12 @@ class GenerationBody(msgspec.Struct, kw_only=True):
 class CompletionBody(GenerationBody, kw_only=True):
     """POST /v1/completions."""
 
-    prompt: str | list[Any]
+    prompt: Prompts
     """A text, token ids, or a list of either."""
     echo: bool | None = None
-    logprobs: int | None = None
+    """Whether the answer begins with the prompt."""
+    logprobs: NumLogprobs | None = None
+    """How many of the likeliest tokens are told at each position."""
     suffix: Any = None
     best_of: int | None = None
     prompt_embeds: Any = None
@@ -148,10 +193,9 @@ class ChatMessage(msgspec.Struct, kw_only=True):
     name: str | None = None
     tool_calls: list[ToolCall] | None = None
     tool_call_id: str | None = None
+    function_call: ToolFunction | None = None
+    """The older form of one tool call."""
     reasoning_content: str | None = None
-
-
-FunctionName = Annotated[str, Meta(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 
 
 class FunctionDefinition(msgspec.Struct, kw_only=True):
@@ -177,17 +221,32 @@ class NamedFunction(msgspec.Struct, kw_only=True):
     name: str
 
 
-class NamedToolChoice(msgspec.Struct, kw_only=True):
-    """The one function that the model must call."""
+class AllowedTool(msgspec.Struct, kw_only=True):
+    """One of the tools that may be used, by its name."""
 
     type: Literal["function"] = "function"
     function: NamedFunction
 
 
+class AllowedTools(msgspec.Struct, kw_only=True):
+    """Some of the tools, and whether one of them must be used."""
+
+    mode: Literal["auto", "required"]
+    tools: list[AllowedTool]
+
+
+class NamedToolChoice(msgspec.Struct, kw_only=True):
+    """The one function that the model must call, or the tools among which it may choose."""
+
+    type: Literal["function", "allowed_tools"] = "function"
+    function: NamedFunction | None = None
+    allowed_tools: AllowedTools | None = None
+
+
 class ChatBody(GenerationBody, kw_only=True):
     """POST /v1/chat/completions."""
 
-    messages: list[ChatMessage]
+    messages: Annotated[list[ChatMessage], Meta(min_length=1)]
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
     chat_template_kwargs: dict[str, Any] | None = None
@@ -199,9 +258,10 @@ class ChatBody(GenerationBody, kw_only=True):
     parallel_tool_calls: bool | None = None
     functions: list[FunctionDefinition] | None = None
     function_call: Literal["none", "auto"] | NamedFunction | None = None
-    max_completion_tokens: int | None = None
+    max_tokens: PositiveCount | None = None
     logprobs: bool | None = None
-    top_logprobs: int | None = None
+    top_logprobs: NumLogprobs | None = None
+    """How many of the likeliest tokens are told at each position; needs `logprobs`."""
 
     # Refused unless they ask for nothing.
     chat_template: Any = None
@@ -229,5 +289,5 @@ class TokenizeChatBody(ChatBody, kw_only=True):
 class DetokenizeBody(msgspec.Struct, kw_only=True):
     """POST /detokenize."""
 
-    tokens: list[int]
+    tokens: list[TokenId]
     model: str | None = None

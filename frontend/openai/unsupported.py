@@ -1,7 +1,9 @@
 """Fields that would change the answer and are not supported: refused, never ignored."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import msgspec
 
 from cluster.errors import InvalidRequest
 from frontend.openai.schemas import ChatBody, CompletionBody, GenerationBody
@@ -40,16 +42,17 @@ CHAT_FIELDS: dict[str, AsksNothing] = {
 
 def refuse_unsupported(body: GenerationBody) -> None:
     """Raises InvalidRequest naming the first field that asks for something not supported."""
-    _refuse(body, GENERATION_FIELDS)
+    refuse_fields(body, GENERATION_FIELDS)
     if isinstance(body, CompletionBody):
-        _refuse(body, COMPLETION_FIELDS)
+        refuse_fields(body, COMPLETION_FIELDS)
         if body.best_of is not None and body.best_of != (body.n or 1):
             raise InvalidRequest("best_of is not supported unless it equals n", "best_of")
     if isinstance(body, ChatBody):
-        _refuse(body, CHAT_FIELDS)
+        refuse_fields(body, CHAT_FIELDS)
 
 
-def _refuse(body: GenerationBody, fields: dict[str, AsksNothing]) -> None:
+def refuse_fields(body: msgspec.Struct, fields: Mapping[str, AsksNothing]) -> None:
+    """Raises InvalidRequest naming the first of these fields that asks for something."""
     for name, asks_nothing in fields.items():
         value = getattr(body, name)
         if value is not None and not asks_nothing(value):

@@ -27,7 +27,9 @@ class StreamableBody(RoutedBody, Protocol):
     stream: bool | None
 
 
+AnyBody = TypeVar("AnyBody", bound=RoutedBody)
 Body = TypeVar("Body", bound=StreamableBody)
+Prepared = TypeVar("Prepared")
 
 
 async def respond(
@@ -37,13 +39,8 @@ async def respond(
     make_answer: Callable[[Body, PreparedRequest, Tokenizer], Answer],
 ) -> Response:
     """The answer to a body of this type. `prepare` runs in a thread that tokenizes."""
-    arrival = _arrival(request)
     services = services_of(request)
-    body = await read_body(request, body_type)
-    services.client.check_room(services.inputs.sketch(body, arrival))
-    prepared = await services.tokenizing.run_for(
-        arrival.tenant, prepare, body, arrival, services.client.max_request_tokens()
-    )
+    body, prepared = await read_and_prepare(request, body_type, prepare)
     answer = make_answer(body, prepared, services.tokenizer)
     return GenerationResponse(
         services.client,
@@ -53,6 +50,22 @@ async def respond(
         bool(body.stream),
         services.config.frontend.slow_reader_timeout,
     )
+
+
+async def read_and_prepare(
+    request: Request,
+    body_type: type[AnyBody],
+    prepare: Callable[[AnyBody, Arrival, int | None], Prepared],
+) -> tuple[AnyBody, Prepared]:
+    """The body, and what `prepare` makes of it in a thread that tokenizes, if there is room for it."""
+    arrival = _arrival(request)
+    services = services_of(request)
+    body = await read_body(request, body_type)
+    services.client.check_room(services.inputs.sketch(body, arrival))
+    prepared = await services.tokenizing.run_for(
+        arrival.tenant, prepare, body, arrival, services.client.max_request_tokens()
+    )
+    return body, prepared
 
 
 def _arrival(request: Request) -> Arrival:

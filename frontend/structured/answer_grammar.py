@@ -80,12 +80,6 @@ def _of_response_format(wanted: ResponseFormat) -> Iterator[_Constraint]:
             yield _Constraint("response_format", json_object_grammar)
         case "json_schema":
             yield _Constraint("response_format", lambda: _of_json_schema(wanted))
-        case _:
-            raise InvalidRequest(
-                "response_format.type must be text, json_object or json_schema, "
-                f"not {wanted.type!r}",
-                "response_format.type",
-            )
 
 
 def _of_json_schema(wanted: ResponseFormat) -> str:

@@ -7,6 +7,7 @@ import msgspec
 from llguidance import LLMatcher, grammar_from
 
 from cluster.errors import InvalidRequest
+from frontend.structured.closed_schema import with_closed_objects
 from frontend.structured.grammar_check import MAX_GRAMMAR_CHARACTERS, grammar_fault
 from frontend.structured.schema_check import schema_fault
 
@@ -16,14 +17,15 @@ _BETWEEN_JSON_TOKENS = r" ?(\n {0,16})?"
 
 
 def json_schema_grammar(schema: dict[str, Any], param: str = "response_format") -> str:
-    """The grammar of all JSON texts that are valid by `schema`, properties in the schema's order.
+    """The grammar of JSON texts that are valid by `schema`, properties in the schema's order.
 
+    Where it lists the properties of an object and does not speak of others, there are no others.
     Raises InvalidRequest naming `param` if the schema is malformed, asks for what cannot be
     enforced, or is over a limit. Heavy: run it in worker threads.
     """
     if fault := schema_fault(schema):
         raise _cannot_be_used("the JSON schema", fault, param)
-    text = msgspec.json.encode(schema).decode()
+    text = msgspec.json.encode(with_closed_objects(schema)).decode()
     if len(text) > MAX_GRAMMAR_CHARACTERS:
         raise _too_long("the JSON schema", text, param)
     try:

@@ -1,14 +1,20 @@
 """What a chat request says of tools, checked."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import msgspec
 
 from cluster.errors import InvalidRequest
-from frontend.openai.schemas import ChatBody, FunctionDefinition, NamedFunction
+from frontend.openai.schemas import (
+    AllowedTools,
+    ChatBody,
+    FunctionDefinition,
+    NamedFunction,
+    NamedToolChoice,
+)
 
-MAX_TOOLS = 128
+ToolChoice = Literal["none", "auto", "required"] | NamedFunction
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +53,39 @@ def read_tool_use(body: ChatBody) -> ToolUse:
     """What the body says of tools. Raises InvalidRequest naming the field that is wrong."""
     if body.functions or body.function_call is not None:
         return _read_legacy(body)
-    choice = body.tool_choice if body.tool_choice is not None else "auto"
-    return _checked(
+    choice = _choice(body)
+    use = _checked(
         tuple(tool.function for tool in body.tools or []),
-        choice if isinstance(choice, str) else choice.function,
+        choice.mode if isinstance(choice, AllowedTools) else choice,
         "tool_choice",
         takes_several=body.parallel_tool_calls is not False,
     )
+    return _restricted(use, choice) if isinstance(choice, AllowedTools) else use
+
+
+def _choice(body: ChatBody) -> ToolChoice | AllowedTools:
+    choice = body.tool_choice if body.tool_choice is not None else "auto"
+    if not isinstance(choice, NamedToolChoice):
+        return choice
+    found = choice.function if choice.type == "function" else choice.allowed_tools
+    if found is None:
+        raise InvalidRequest(
+            f"tool_choice.{choice.type} is required with type {choice.type}",
+            f"tool_choice.{choice.type}",
+        )
+    return found
+
+
+def _restricted(use: ToolUse, allowed: AllowedTools) -> ToolUse:
+    """The use of some of the tools: the model hears of no others, so that it calls no others."""
+    param = "tool_choice.allowed_tools.tools"
+    names = {tool.function.name for tool in allowed.tools}
+    if not names:
+        raise InvalidRequest(f"{param} must not be empty", param)
+    unknown = names - {function.name for function in use.functions}
+    if unknown:
+        raise InvalidRequest(f"{param}: there is no function {min(unknown)!r}", param)
+    return replace(use, functions=tuple(f for f in use.functions if f.name in names))
 
 
 def _read_legacy(body: ChatBody) -> ToolUse:
@@ -67,7 +99,7 @@ def _read_legacy(body: ChatBody) -> ToolUse:
 
 def _checked(
     functions: tuple[FunctionDefinition, ...],
-    choice: Literal["none", "auto", "required"] | NamedFunction,
+    choice: ToolChoice,
     choice_param: str,
     *,
     takes_several: bool,
@@ -87,10 +119,6 @@ def _checked(
                 f"{choice_param} asks for a tool, and there are no {use.param}", choice_param
             )
         return ToolUse(is_legacy=is_legacy)
-    if len(functions) > MAX_TOOLS:
-        raise InvalidRequest(
-            f"{use.param} may be at most {MAX_TOOLS}, not {len(functions)}", use.param
-        )
     _check_functions(functions, use)
     if named and named not in {function.name for function in functions}:
         raise InvalidRequest(f"{choice_param}: there is no function {named!r}", choice_param)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from cluster.wire.messages import AddRequest
-from cluster.wire.sampling import FinishReason
+from cluster.wire.sampling import FinishReason, Pooling, PoolingParams
 from tests.support.simulated_engine import SimulatedEngine
 
 MAX_MODEL_LEN = 40
@@ -24,6 +24,7 @@ samplings = st.fixed_dictionaries(
         "max_tokens": st.integers(1, 16).map(lambda fewer: 17 - fewer),
         "min_tokens": st.integers(0, 4),
         "stop_token_ids": st.lists(st.integers(0, 49), max_size=2),
+        "pooling": st.sampled_from([None, None, None, *map(PoolingParams, Pooling)]),
     }
 )
 isolations = st.sampled_from([0, 0, 0, 1, 4, 20])
@@ -74,6 +75,7 @@ class EngineMachine(RuleBasedStateMachine):
             max_tokens=sampling.max_tokens,
             min_tokens=sampling.min_tokens,
             stop_token_ids=sampling.stop_token_ids,
+            pooling=sampling.pooling,
         )
 
     @rule(batch=st.lists(requests, min_size=1, max_size=5))
@@ -109,6 +111,7 @@ class EngineMachine(RuleBasedStateMachine):
             assert answer.token_ids == expected[: len(answer.token_ids)]
             if answer.finish_reason is not None:
                 assert answer.token_ids == expected
+                assert answer.outputs[-1].vector == self.engine.expected_vector(name)
 
     def teardown(self) -> None:
         """Everybody ends, and then nothing is held any more."""

@@ -80,7 +80,7 @@ async def test_prompts_that_are_none_are_400(prompt: Any) -> None:
             # Without the added token an empty text has none.
             answer = await client.post(URL, json={**body, "add_special_tokens": False})
             assert answer.status_code == 400
-            assert answer.json()["error"]["param"] == "prompt"
+            assert answer.json()["error"]["param"].partition("[")[0] == "prompt"
         assert not engine.submitted
 
 

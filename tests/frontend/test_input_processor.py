@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from cluster.config import ClusterConfig, EngineConfig
-from cluster.errors import InvalidRequest, RequestError
+from cluster.errors import ContextLengthExceeded, InvalidRequest, RequestError
 from cluster.wire.block_hash import hash_blocks
 from frontend.input_processor import Arrival, InputProcessor
 from frontend.model_info import GenerationDefaults
@@ -28,8 +28,8 @@ def completion(body: CompletionBody, processor: InputProcessor | None = None) ->
 
 def test_a_request_carries_hashes_of_its_full_blocks_salted_if_so_asked() -> None:
     prompt = list(range(4, 14))
-    assert completion(CompletionBody(prompt=prompt)).block_hashes == hash_blocks(prompt, 4)
-    salted = completion(CompletionBody(prompt=prompt, cache_salt="tenant"))
+    assert completion(CompletionBody(prompt=[*prompt])).block_hashes == hash_blocks(prompt, 4)
+    salted = completion(CompletionBody(prompt=[*prompt], cache_salt="tenant"))
     assert salted.block_hashes == hash_blocks(prompt, 4, "tenant")
     assert salted.cache_salt == "tenant"
 
@@ -109,3 +109,32 @@ def test_broken_tool_arguments_name_the_call() -> None:
     with pytest.raises(RequestError) as caught:
         processor.prepare_chat(body, Arrival(0), None)
     assert caught.value.param == "messages[0].tool_calls[0].function.arguments"
+
+
+class UntouchedTokenizer(Tokenizer):
+    """Says how many tokens a text has at least, and never tokenizes one."""
+
+    def encode(self, text: str, add_special_tokens: bool) -> list[int]:
+        raise AssertionError(f"{len(text)} characters are tokenized")
+
+
+@pytest.mark.parametrize("is_chat", [True, False])
+def test_a_text_that_cannot_fit_is_refused_without_tokenizing_it(is_chat: bool) -> None:
+    processor = InputProcessor(
+        CONFIG,
+        MODEL,
+        UntouchedTokenizer(
+            tiny_tokenizer().backend, chat_template_source="{{ messages[0].content }}"
+        ),
+    )
+    text = "a b " * 250_000
+
+    def prepare() -> None:
+        if is_chat:
+            message = ChatMessage(role="user", content=text)
+            processor.prepare_chat(ChatBody(messages=[message]), Arrival(0.0), None)
+        else:
+            completion(CompletionBody(prompt=text), processor)
+
+    with pytest.raises(ContextLengthExceeded, match="resulted in at least 20833 tokens"):
+        prepare()

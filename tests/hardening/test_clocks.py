@@ -14,6 +14,7 @@ FOR_PEOPLE_AND_CLIENTS = {
     "frontend/chat_template.py",
     "frontend/openai/chat_answer.py",
     "frontend/openai/completion_answer.py",
+    "frontend/responses_api/answer.py",
 }
 """Where a time of day is shown, and nothing is decided by it."""
 

@@ -1,6 +1,5 @@
 """An engine that ends at any output position leaves no trace in the answer, whatever was asked."""
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from frontend.app import build_app
 from frontend.model_info import ModelInfo, load_model_info
 from frontend.tokenizer import Tokenizer, load_tokenizer
 from tests.support.mortal_engines import MortalEngines
+from tests.support.stream_merging import events_of, merged
 from tests.support.tiny_model import make_tiny_model
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
@@ -66,12 +66,12 @@ class Served:
 
     async def ask(self, path: str, body: dict[str, Any]) -> Any:
         """The answer of an engine that does not end."""
-        async with self._client() as (client, _):
+        async with self.client() as (client, _):
             return await ask(client, path, body)
 
     async def check_every_position(self, path: str, body: dict[str, Any]) -> int:
         """Ask again and again, the engine ending one token later each time; how often it ended."""
-        async with self._client() as (client, engines):
+        async with self.client() as (client, engines):
             expected = await ask(client, path, body)
             for position in range(1, 1000):
                 engines.restart(position)
@@ -82,7 +82,8 @@ class Served:
         raise AssertionError("the answer has no end")
 
     @asynccontextmanager
-    async def _client(self) -> AsyncIterator[tuple[httpx.AsyncClient, MortalEngines]]:
+    async def client(self) -> AsyncIterator[tuple[httpx.AsyncClient, MortalEngines]]:
+        """A client of the running application, and its engines."""
         engines = MortalEngines(self.runner, self.config.engine)
         app = build_app(self.config, self.model, self.tokenizer, engines)
         async with app.router.lifespan_context(app):
@@ -98,40 +99,6 @@ async def ask(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> Any
     assert response.status_code == 200, response.text
     answer = merged(events_of(response.text)) if body.get("stream") else response.json()
     return {key: value for key, value in answer.items() if key not in ("id", "created", "quadriga")}
-
-
-def events_of(text: str) -> list[Any]:
-    """The JSON objects of a stream that ended well."""
-    lines = [line for line in text.split("\n\n") if line and not line.startswith(":")]
-    assert lines[-1] == "data: [DONE]", text
-    return [json.loads(line.removeprefix("data: ")) for line in lines[:-1]]
-
-
-def merged(chunks: list[Any]) -> Any:
-    """All that a client has of a stream in the end, whichever way it was cut into chunks."""
-    answer: dict[str, Any] = {"choices": {}}
-    for chunk in chunks:
-        if chunk.get("usage") is not None:
-            assert "usage" not in answer, "usage comes twice"
-            answer["usage"] = chunk["usage"]
-        for choice in chunk["choices"]:
-            whole = answer["choices"].setdefault(choice["index"], {})
-            for key, value in choice.items():
-                join(whole, key, value)
-    return answer
-
-
-def join(whole: dict[str, Any], key: str, value: Any) -> None:
-    """Add a later piece: texts and lists get longer, maps go deeper, all else is said once."""
-    known = whole.get(key)
-    if isinstance(value, dict) and isinstance(known, dict):
-        for inner, piece in value.items():
-            join(known, inner, piece)
-    elif isinstance(value, str | list) and isinstance(known, type(value)) and key != "role":
-        whole[key] += value
-    elif value is not None:
-        assert known is None or known == value, f"{key} is {known} and then {value}"
-        whole[key] = value
 
 
 @pytest.fixture(scope="module")

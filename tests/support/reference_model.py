@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import torch
 import transformers
 
+transformers.utils.logging.disable_progress_bar()  # it leaves a thread behind
+
 
 class Difference(NamedTuple):
     """Where an answer first leaves the reference."""
@@ -39,6 +41,13 @@ class ReferenceModel:
             pad_token_id=0,
         )
         return [int(token_id) for token_id in answer[0, len(prompt) :]]
+
+    def hidden_states(self, token_ids: list[int]) -> torch.Tensor:
+        """The states after the last norm, (tokens, hidden)."""
+        with torch.inference_mode():
+            output = self._model(torch.tensor([token_ids]), output_hidden_states=True)
+        states: torch.Tensor = output.hidden_states[-1][0]
+        return states
 
     def difference(
         self, prompt: list[int], ours: list[int], theirs: list[int]

@@ -20,7 +20,8 @@ Script = Callable[[GenerationRequest], list[int]]
 class ScriptedEngine:
     """Speaks `EngineClient`: every request gets its script's tokens, `tokens_per_batch` at once.
 
-    Like an engine it obeys stop tokens, `max_tokens` and what was asked about logprobs.
+    Like an engine it obeys stop tokens, `max_tokens` and what was asked about logprobs; and what pools
+    gets its `scripted_vector` instead of tokens.
     """
 
     script: Script
@@ -135,6 +136,9 @@ class ScriptedEngine:
                 await self._released.wait()
             # An engine's tokens arrive between the turns of the event loop.
             await asyncio.sleep(0)
+            if sampling.pooling is not None:
+                stream.put(vector_output(stream.request))
+                return
             sent += self._put_batch(stream, script, sent)
 
     def _put_batch(self, stream: RequestStream, script: list[int], first: int) -> int:
@@ -180,3 +184,16 @@ def scripted_logprobs(token_ids: list[int], num_alternatives: int | None) -> Tok
         values.extend(-1.0 - rank for rank in range(num_alternatives - 1))
         values.extend([float("-inf")] if num_alternatives else [])
     return TokenLogprobs(width, Blob(ids.tobytes()), Blob(values.tobytes()))
+
+
+def scripted_vector(token_ids: list[int]) -> list[float]:
+    """What stands for the vector of these tokens; exact as float32."""
+    return [float(len(token_ids)), float(sum(token_ids)), 0.5]
+
+
+def vector_output(request: GenerationRequest) -> EngineCoreOutput:
+    """All that an engine answers to a request that pools."""
+    vector = array("f", scripted_vector(request.prompt_token_ids))
+    return EngineCoreOutput(
+        request.request_id, 0, 0, [], FinishReason.STOP, vector=Blob(vector.tobytes())
+    )

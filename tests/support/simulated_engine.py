@@ -6,13 +6,17 @@ from typing import Any
 
 from cluster.config import EngineConfig
 from cluster.wire.block_hash import hash_blocks
-from cluster.wire.messages import AddRequest, EngineCoreOutput, TokenLogprobs
+from cluster.wire.messages import AddRequest, Blob, EngineCoreOutput, TokenLogprobs
 from cluster.wire.sampling import FinishReason, SamplingParams
 from engine.core import EngineCore
 from engine.request import Request
 from engine.scheduling.output import SchedulerOutput
 from engine.scheduling.tenants import crowded_out, places_held
-from tests.support.simulated_runner import SimulatedRunner, reference_output
+from tests.support.simulated_runner import (
+    SimulatedRunner,
+    reference_output,
+    reference_vector,
+)
 
 VOCAB_SIZE = 50
 
@@ -137,9 +141,18 @@ class SimulatedEngine:
     def expected(self, request_id: str) -> list[int]:
         """The output that this request must have in the end."""
         message = self.answers[request_id].message
+        if message.sampling.pooling is not None:
+            return []
         return reference_output(
             message.prompt_token_ids, message.sampling, self.max_model_len, VOCAB_SIZE
         )
+
+    def expected_vector(self, request_id: str) -> Blob | None:
+        """The vector that this request must have in the end; None if it has tokens."""
+        message = self.answers[request_id].message
+        if message.sampling.pooling is None:
+            return None
+        return reference_vector(message.prompt_token_ids, message.sampling.pooling.pooling)
 
     def _check_isolation(self, work: SchedulerOutput, running: dict[str, Request]) -> None:
         """An isolated request is alone in its step, and the others have every second step."""

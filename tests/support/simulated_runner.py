@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from cluster.wire.messages import Blob, TokenLogprobs
-from cluster.wire.sampling import SamplingParams
+from cluster.wire.sampling import Pooling, SamplingParams
 from engine.scheduling.output import RunResult, ScheduledRequest, SchedulerOutput
 
 Slot = tuple[int, int]
@@ -34,6 +34,13 @@ def reference_output(
     return token_ids[len(prompt) :]
 
 
+def reference_vector(token_ids: Sequence[int], pooling: Pooling) -> Blob:
+    """The vector that the simulated model must give for a prompt."""
+    states = fingerprints(token_ids)
+    value = sum(states) if pooling is Pooling.MEAN else states[-1]
+    return Blob(value.to_bytes(16, "little", signed=True))
+
+
 class SimulatedRunner:
     """Keeps a fingerprint a slot instead of KV, and checks each one it would have read.
 
@@ -50,6 +57,8 @@ class SimulatedRunner:
         self.computed_positions: list[tuple[str, int]] = []
         """(request id, position) of everything that was computed, in order."""
         self._kv: dict[Slot, int] = {}
+        self._pooled: dict[str, dict[int, int]] = {}
+        """By request id, the fingerprints of what was computed since its first position."""
 
     def execute(self, work: SchedulerOutput) -> list[RunResult]:
         """Check all reads, then write, then answer: nobody may read what this step computes."""
@@ -87,6 +96,8 @@ class SimulatedRunner:
         request = scheduled.request
         if request.request_id in self.failures:
             return RunResult(error=self.failures[request.request_id])
+        if request.sampling.pooling is not None:
+            return RunResult(vector=self._pool(scheduled, request.sampling.pooling.pooling))
         token_id = next_token(request.token_ids, self.vocab_size) if scheduled.samples else None
         wants_logprobs = request.sampling.logprobs is not None and token_id is not None
         return RunResult(
@@ -94,6 +105,19 @@ class SimulatedRunner:
             logprobs=_logprobs([token_id]) if wants_logprobs and token_id is not None else None,
             prompt_logprobs=self._prompt_logprobs(scheduled),
         )
+
+    def _pool(self, scheduled: ScheduledRequest, pooling: Pooling) -> Blob | None:
+        """From what was computed alone: a mean over a prompt that was skipped in part is wrong."""
+        request, first = scheduled.request, scheduled.first_position
+        if first == 0:
+            self._pooled[request.request_id] = {}
+        pooled = self._pooled.setdefault(request.request_id, {})
+        states = fingerprints(request.token_ids)
+        pooled |= {p: states[p] for p in range(first, first + scheduled.num_tokens)}
+        if not scheduled.reaches_end:
+            return None
+        value = sum(pooled.values()) if pooling is Pooling.MEAN else pooled[request.num_tokens - 1]
+        return Blob(value.to_bytes(16, "little", signed=True))
 
     def _prompt_logprobs(self, scheduled: ScheduledRequest) -> TokenLogprobs | None:
         request, first = scheduled.request, scheduled.first_position

@@ -48,6 +48,31 @@ def test_every_spelling_of_a_flag_works() -> None:
     assert read_config(["--api-key", "a,b", "--api-key", "c"]).frontend.api_key == ["a,b", "c"]
 
 
+def test_a_list_may_be_one_in_json_wherever_it_comes_from(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    both = '["https://a.example", "https://b.example"]'
+    origins = ["https://a.example", "https://b.example"]
+    assert read_config([]).frontend.allowed_origins == ["*"]
+    assert read_config(["--allowed-origins", both]).frontend.allowed_origins == origins
+    assert read_config(
+        ["--allowed-origins", origins[0], "--allowed-origins", origins[1]]
+    ).frontend.allowed_origins == origins  # fmt: skip
+    monkeypatch.setenv("QUADRIGA_ALLOWED_ORIGINS", both)
+    assert read_config([]).frontend.allowed_origins == origins
+    monkeypatch.setenv("QUADRIGA_ALLOWED_ORIGINS", ",".join(origins))
+    assert read_config([]).frontend.allowed_origins == origins
+
+
+def test_files_that_are_not_there_are_one_line(tmp_path: Path) -> None:
+    for flag in ("--api-key-file", "--admin-key-file", "--ssl-certfile"):
+        result = launch(flag, "/nowhere", folder=tmp_path)
+        assert result.returncode == ExitCode.BAD_SETTING
+        assert (
+            result.stderr == f"launch: {flag} /nowhere cannot be read: No such file or directory\n"
+        )
+
+
 def test_command_line_wins_over_environment_over_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

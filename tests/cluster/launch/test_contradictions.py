@@ -25,6 +25,7 @@ from cluster.launch.contradictions import check_contradictions
         ({"publish_interval": 1.5}, "--suspect-after 1 must be above --publish-interval 1.5"),
         ({"api_key": ["good", " "]}, "--api-key must not be empty"),
         ({"admin_key": [""]}, "--admin-key must not be empty"),
+        ({"allow_credentials": True}, "--allow-credentials needs --allowed-origins"),
         ({"inject_fault": ["segfault", "explode:rank=0"]}, "--inject-fault explode:rank=0: 'explode'"),
     ],
 )  # fmt: skip
@@ -35,4 +36,7 @@ def test_a_contradiction_is_refused(values: dict[str, Any], complaint: str) -> N
 
 def test_the_defaults_do_not_contradict_each_other() -> None:
     check_contradictions(resolve_config())
+    check_contradictions(
+        resolve_config({"allow_credentials": True, "allowed_origins": ["https://page.example"]})
+    )
     check_contradictions(resolve_config({"kv_cache_memory": "512MiB", "devices": "0, 1"}))

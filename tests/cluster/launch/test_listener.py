@@ -41,3 +41,4 @@ def test_an_address_of_another_machine_is_refused(host: str) -> None:
 def test_an_open_address_is_shown_as_one_that_can_be_reached() -> None:
     with bind_listener("0.0.0.0", 0) as listener:
         assert listener_url(listener).startswith("http://127.0.0.1:")
+        assert listener_url(listener, is_over_tls=True).startswith("https://127.0.0.1:")

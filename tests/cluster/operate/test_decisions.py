@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cluster.config import FrontendConfig
 from cluster.errors import ControlError
 from cluster.launch.exit_codes import ExitCode
 from cluster.operate import decisions
@@ -90,4 +91,4 @@ def test_a_frontend_that_does_not_answer_is_one_line() -> None:
         nobody.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
         with pytest.raises(ControlError, match="does not answer"):
-            decisions._get(url, "/cluster/decisions", "key")
+            decisions._get(url, "/cluster/decisions", FrontendConfig(admin_key=["key"]))

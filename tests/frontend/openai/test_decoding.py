@@ -20,7 +20,7 @@ def wrong(data: bytes, body_type: Any = ChatBody) -> InvalidRequest:
 
 
 def test_a_field_of_a_wrong_type_is_named_with_what_was_expected() -> None:
-    error = wrong(b'{"messages": [], "n": "2"}')
+    error = wrong(b'{"messages": [{"role": "user"}], "n": "2"}')
     assert error.param == "n"
     assert error.message == "n: expected `int | null`, got `str`"
 

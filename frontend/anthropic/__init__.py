@@ -1,0 +1,1 @@
+"""Anthropic's API, on the same core as chat completions."""

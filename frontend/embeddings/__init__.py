@@ -1,0 +1,1 @@
+"""Embeddings in OpenAI's shape: prompts that engines pool to vectors."""

@@ -1,0 +1,1 @@
+"""OpenAI's Responses API, on the same core as chat completions."""

@@ -1,0 +1,74 @@
+"""Requests that are a burden, posted one after the other by a process of their own.
+
+`python -m loadtests.large_requests URL MODEL KIND SIZE SECONDS`, which prints how often each status came.
+What large requests cost their sender would otherwise be measured with what they cost others.
+"""
+
+import asyncio
+import os
+import sys
+import time
+from asyncio.subprocess import PIPE, create_subprocess_exec
+
+import msgspec
+
+from loadtests.http_client import BrokenConnection, HttpClient
+from loadtests.workload import Ask, token_completion
+
+KEY_VARIABLE = "OPENAI_API_KEY"
+VOCABULARY_SIZE = 200
+"""Token ids are below this, so that any model has them."""
+
+
+def large_body(model: str, num_bytes: int) -> Ask:
+    """A chat of one long text."""
+    message = {"role": "user", "content": "a word " * (num_bytes // 7)}
+    body = {"model": model, "messages": [message], "max_tokens": 1}
+    return Ask("/v1/chat/completions", msgspec.json.encode(body))
+
+
+def long_prompt(model: str, num_tokens: int) -> Ask:
+    """A completion of many token ids."""
+    return token_completion(model, [i % VOCABULARY_SIZE for i in range(num_tokens)], 1)
+
+
+KINDS = {"body": large_body, "prompt": long_prompt}
+
+
+async def post_beside(
+    url: str, api_key: str | None, model: str, kind: str, size: int, seconds: float
+) -> dict[str, int]:
+    """Let another process post requests of a kind for so long; how often each status came."""
+    poster = await create_subprocess_exec(
+        sys.executable, "-m", "loadtests.large_requests", url, model, kind, str(size), str(seconds),
+        env=os.environ | {KEY_VARIABLE: api_key or ""}, stdout=PIPE,
+    )  # fmt: skip
+    told, _ = await poster.communicate()
+    return msgspec.json.decode(told, type=dict[str, int])
+
+
+async def post_for(http: HttpClient, ask: Ask, seconds: float) -> dict[str, int]:
+    """Post the same request again and again, for so long and once at least."""
+    counts: dict[str, int] = {}
+    until = time.monotonic() + seconds
+    while not counts or time.monotonic() < until:
+        try:
+            async with http.request("POST", ask.path, ask.body) as response:
+                await response.read()
+                status = str(response.status)
+        except BrokenConnection:
+            status = "broken"
+        counts[status] = counts.get(status, 0) + 1
+    return counts
+
+
+def main() -> None:
+    """Post, and print the counts."""
+    url, model, kind, size, seconds = sys.argv[1:]
+    http = HttpClient(url, os.environ.get(KEY_VARIABLE) or None)
+    counts = asyncio.run(post_for(http, KINDS[kind](model, int(size)), float(seconds)))
+    print(msgspec.json.encode(counts).decode())
+
+
+if __name__ == "__main__":
+    main()
