@@ -40,9 +40,7 @@ def main(base_url: str, model: str) -> None:
         [("user", QUESTION), call, weather_tool.invoke(call.tool_calls[0])]
     )
     structured = {
-        method: chat.with_structured_output(City, method=method)
-        .invoke(QUESTION)
-        .model_dump()
+        method: chat.with_structured_output(City, method=method).invoke(QUESTION).model_dump()
         for method in ("json_schema", "function_calling")
     }
     answers = {
