@@ -16,6 +16,7 @@ class Arrived(NamedTuple):
     dispatch_seq: int
     context_tokens: int
     """0 for an abort."""
+    tenant: str = ""
 
 
 class Arrivals:

@@ -94,10 +94,14 @@ class EngineCore:
         scheduler, counters = self._scheduler, self._scheduler.counters
         kv_cache = scheduler.kv_cache
         tokens_to_compute, running_tokens = scheduler.waiting.num_tokens, 0
+        crowding = scheduler.crowding
+        passed_tokens = sum(scheduler.waiting.tokens_by_tenant[tenant] for tenant in crowding)
         for request in scheduler.running.values():
             running_tokens += request.num_computed_tokens
             if not request.is_decoding:
                 tokens_to_compute += request.num_tokens_to_compute
+                if request.tenant in crowding:
+                    passed_tokens += request.num_tokens_to_compute
         return EngineStats(
             step=self._step,
             waiting=len(scheduler.waiting),
@@ -115,6 +119,8 @@ class EngineCore:
             step_seconds=self._step_seconds,
             speeds=self._speed_model.speeds,
             finished=counters.take_finished(),
+            unpassed_prompt_tokens=tokens_to_compute - passed_tokens,
+            crowding=crowding,
         )
 
     def take_block_events(self) -> tuple[list[bytes], list[bytes]]:

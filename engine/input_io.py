@@ -88,7 +88,8 @@ def _arrived(message: AddRequest | AbortRequests) -> Arrived:
     sender = (message.frontend_index, message.frontend_incarnation, message.dispatch_seq)
     if isinstance(message, AbortRequests):
         return Arrived(*sender, context_tokens=0)
-    return Arrived(*sender, max(1, len(message.prompt_token_ids) + len(message.output_token_ids)))
+    context_tokens = max(1, len(message.prompt_token_ids) + len(message.output_token_ids))
+    return Arrived(*sender, context_tokens, message.tenant)
 
 
 class InputThread(IoThread):

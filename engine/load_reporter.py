@@ -85,6 +85,8 @@ class LoadReporter:
             slowdown=speeds.slowdown,
             acknowledged=acknowledged_with(self._acknowledged, arrived),
             events_seq=events_seq,
+            unpassed_prompt_tokens=stats.unpassed_prompt_tokens
+            + sum(a.context_tokens for a in arrived if a.tenant not in stats.crowding),
         )
 
 
@@ -93,6 +95,7 @@ def acknowledged_with(known: list[Acknowledged], arrived: list[Arrived]) -> list
     if not arrived:
         return known
     highest = {(index, incarnation): seq for index, incarnation, seq in known}
-    for index, incarnation, seq, _ in arrived:
-        highest[index, incarnation] = seq
+    for arrival in arrived:
+        key = (arrival.frontend_index, arrival.frontend_incarnation)
+        highest[key] = arrival.dispatch_seq
     return [(*key, seq) for key, seq in highest.items()]

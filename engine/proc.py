@@ -149,10 +149,12 @@ class EngineCoreProc:
 
     def _turn(self, core: EngineCore) -> None:
         """Take in what has arrived, and compute one step of what there is to do."""
-        self._take_input(core)
+        was_told = self._take_input(core)
         if self._is_stopping or not core.has_work:
             return
         work = core.begin_step(time.monotonic())
+        if was_told:  # what was hidden behind an abort is to show before the step is over
+            self._publish(core, {})
         self._progress.predicted_seconds = core.predict_seconds(work)
         self._recorder.began(work)
         results = core.execute(work)
@@ -173,8 +175,11 @@ class EngineCoreProc:
             if incarnation != abort.frontend_incarnation or abort.dispatch_seq > highest:
                 core.abort_requests(abort.request_ids)
 
-    def _take_input(self, core: EngineCore) -> None:
-        """Empty the inbox; wait for it to fill while there is nothing else to do."""
+    def _take_input(self, core: EngineCore) -> bool:
+        """Empty the inbox; wait for it to fill while there is nothing else to do.
+
+        Whether anything was in it that changes the load, and is not published.
+        """
         was_idle = not core.has_work
         if was_idle and self._inbox.empty():
             if self._config.engine.check_invariants:
@@ -182,11 +187,15 @@ class EngineCoreProc:
             item = self._wait_for_input()
             self._progress.at = time.monotonic()
             self._take(core, item)
+        was_told = False
         while not self._inbox.empty():
+            was_told = True
             self._take(core, self._inbox.get())
         # Into idleness no step tells of the change; out of it, one that hangs must show as work.
         if was_idle or not core.has_work:
             self._publish(core, {})
+            return False
+        return was_told
 
     def _wait_for_input(self) -> InputItem:
         """The next item of the inbox, however long that takes.

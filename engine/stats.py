@@ -38,6 +38,10 @@ class EngineStats:
     speeds: Speeds
     finished: tuple[RequestTimings, ...]
     """The requests that have ended since the previous snapshot."""
+    unpassed_prompt_tokens: int = 0
+    """Of `waiting_prompt_tokens`, those of tenants that do not crowd out others."""
+    crowding: frozenset[str] = frozenset()
+    """The tenants that do."""
 
     @property
     def kv_cache_usage(self) -> float:

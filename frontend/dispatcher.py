@@ -4,6 +4,8 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from cluster.telemetry.logs import RateLimited
 from cluster.wire.messages import AbortRequests, Message
 from frontend.balancer import Balancer
@@ -106,7 +108,9 @@ class Dispatcher:
                 or book.has_room(view.num_frontends, now, has_begun=in_flight.num_output_tokens > 0)
             )
         ]
-        return self._with_free_places(loads) if may_overtake else loads
+        if not may_overtake:
+            return loads
+        return [_without_what_is_passed(load) for load in self._with_free_places(loads)]
 
     def _with_free_places(self, loads: list[EngineLoad]) -> list[EngineLoad]:
         """Those that run fewer requests than they can; all, if none does."""
@@ -182,3 +186,16 @@ class Dispatcher:
             and self._isolated_until(suspect)
         ]
         return {suspect.engine.rank for suspect in self._on_trial if suspect.engine is not None}
+
+
+def _without_what_is_passed(load: EngineLoad) -> EngineLoad:
+    """The load as it is for a request that passes those of whoever floods the engine.
+
+    What waits there are those: a request that passes them is started by the next step.
+    """
+    report = load.report
+    if report is None or report.unpassed_prompt_tokens == report.waiting_prompt_tokens:
+        return load
+    tokens = report.unpassed_prompt_tokens
+    passed = msgspec.structs.replace(report, waiting=0, waiting_prompt_tokens=tokens)
+    return load._replace(report=passed)

@@ -191,6 +191,9 @@ class LoadReport(Message, frozen=True, tag=0x12):
     """(frontend index, its incarnation, highest dispatch_seq that these numbers include)."""
     events_seq: Count = 0
     """Number of the newest `BlockEvents`: who has not got that one has missed something."""
+    unpassed_prompt_tokens: Count = 0
+    """Of `waiting_prompt_tokens`, what is computed before a prompt of a tenant that has next to nothing
+    here: all of it, but for what is of tenants that crowd out others."""
 
 
 class EngineCoreOutputs(Message, frozen=True, tag=0x13):

@@ -19,7 +19,13 @@ from engine.scheduling.request_output import engine_output, keep_prompt_logprobs
 from engine.scheduling.request_queue import RequestQueue
 from engine.scheduling.step_plan import StepPlan
 from engine.scheduling.stop_condition import finish, finish_if_complete, take_answer
-from engine.scheduling.tenants import crowded_out, may_take_place, places_held, wanted_tokens
+from engine.scheduling.tenants import (
+    crowded_out,
+    crowding,
+    may_take_place,
+    places_held,
+    wanted_tokens,
+)
 
 _logger = logging.getLogger(__name__)
 
@@ -64,6 +70,11 @@ class Scheduler:
     def has_requests(self) -> bool:
         """Whether anything waits or runs."""
         return bool(self._requests)
+
+    @property
+    def crowding(self) -> frozenset[str]:
+        """The tenants that crowd out others: what others ask is computed before what they ask."""
+        return crowding(places_held(self.running.values()), self._config.max_num_seqs)
 
     # ── in and out ───────────────────────────────────────────────────────────────────────────
 

@@ -26,18 +26,29 @@ def may_take_place(tenant: str, held: Counter[str], max_num_seqs: int) -> bool:
     reserved = min(max_num_seqs - 1, max(1, round(RESERVED_SHARE * max_num_seqs)))
     if not tenant or held.total() < max_num_seqs - reserved:
         return True
+    return has_little(tenant, held, max_num_seqs)
+
+
+def has_little(tenant: str, held: Counter[str], max_num_seqs: int) -> bool:
+    """Whether a tenant is far below its fair share of the places. Never where nobody is told apart."""
     fair_share = max_num_seqs / len(held.keys() | {tenant})
-    return held[tenant] < SMALL_SHARE * fair_share
+    return tenant != "" and held[tenant] < SMALL_SHARE * fair_share
+
+
+def crowding(held: Counter[str], max_num_seqs: int) -> frozenset[str]:
+    """The tenants that have more than a fair share while others have some, or may come."""
+    return frozenset(
+        tenant
+        for tenant, number in held.items()
+        if tenant and number > max_num_seqs / max(2, len(held))
+    )
 
 
 def crowded_out(tenants: Set[str], held: Counter[str], max_num_seqs: int) -> set[str]:
     """Those of these that have next to nothing, while somebody has more than a fair share."""
-
-    def is_crowded_out(tenant: str) -> bool:
-        fair_share = max_num_seqs / len(held.keys() | {tenant})
-        return held[tenant] < SMALL_SHARE * fair_share and max(held.values()) > fair_share
-
-    return {tenant for tenant in tenants if tenant and held and is_crowded_out(tenant)}
+    if not crowding(held, max_num_seqs):
+        return set()
+    return {tenant for tenant in tenants if has_little(tenant, held, max_num_seqs)}
 
 
 def wanted_tokens(

@@ -38,9 +38,9 @@ QUIET_CLIENTS = 2
 """As many as the places that each engine keeps from a flood, and far less than a fair share."""
 QUIET_OUTPUT_TOKENS = 4
 """So few that there are many times to the first token in a minute."""
-QUIET_EXTRA_SENTENCES = 30
+QUIET_EXTRA_SENTENCES = 45
 """Of a quiet prompt: computing it takes some steps' time, as that of a usual prompt does."""
-LONGEST_PAUSE_SECONDS = 0.3
+LONGEST_PAUSE_SECONDS = 0.15
 """Between two questions of a quiet client. Without, it would ask whenever its own answer has ended, in
 step with those of the flood that began together with it."""
 LOUD_KINDS = ["sampled", "chat", "stop-string"]

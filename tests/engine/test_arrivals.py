@@ -1,5 +1,7 @@
 """What reports count of messages that the busy loop has not seen."""
 
+from dataclasses import replace
+
 from engine.arrivals import Arrivals, Arrived
 from engine.load_reporter import LoadReporter, StepProgress, acknowledged_with
 from engine.speed_model import Speeds
@@ -64,3 +66,13 @@ def test_a_report_adds_what_has_arrived_to_what_the_newest_step_has_left() -> No
     assert report.acknowledged == [(0, 1, 5)]
     reporter.on_frontend_gone(0, 1)
     assert reporter.report(0.0, events_seq=0).waiting == 2
+
+
+def test_what_a_flood_sends_is_passed_by_what_others_send() -> None:
+    reporter = LoadReporter(0, 1, StepProgress())
+    flooded = replace(stats(2, 50), unpassed_prompt_tokens=20, crowding=frozenset({"flood"}))
+    reporter.on_step(flooded, [])
+    reporter.on_arrival(Arrived(0, 1, 5, 10, "flood"))
+    reporter.on_arrival(Arrived(0, 1, 6, 7, "quiet"))
+    report = reporter.report(0.0, events_seq=0)
+    assert (report.waiting_prompt_tokens, report.unpassed_prompt_tokens) == (67, 27)

@@ -118,6 +118,7 @@ class VirtualEngine:
             waiting=stats.waiting, running=stats.running,
             waiting_prompt_tokens=stats.waiting_prompt_tokens, running_tokens=stats.running_tokens,
             prefill_tokens_per_second=stats.speeds.prefill_tokens_per_second,
+            unpassed_prompt_tokens=stats.unpassed_prompt_tokens,
             acknowledged=[(index, 1, seq) for index, seq in self._acknowledged.items()],
         )  # fmt: skip
 
