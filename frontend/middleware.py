@@ -11,11 +11,12 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cluster.errors import Forbidden, Unauthorized
+from frontend.anthropic.errors import is_anthropic_path
 from frontend.openai.errors import error_response
 
 OPEN_PATHS = frozenset({"/health", "/ready", "/version", "/metrics", "/openapi.json", "/docs"})
 ADMIN_PREFIX = "/cluster/"
-REQUEST_ID_HEADER = "x-request-id"
+REQUEST_ID_HEADER, ANTHROPIC_REQUEST_ID_HEADER = "x-request-id", "request-id"
 MAX_REQUEST_ID_CHARACTERS = 128
 CLIENT_LEFT_STATUS = 499
 
@@ -72,7 +73,10 @@ class RequestIds:
 
         async def add_header(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message)[REQUEST_ID_HEADER] = request_id
+                headers = MutableHeaders(scope=message)
+                headers[REQUEST_ID_HEADER] = request_id
+                if is_anthropic_path(scope["path"]):
+                    headers[ANTHROPIC_REQUEST_ID_HEADER] = request_id
             await send(message)
 
         await self._app(scope, receive, add_header)
@@ -138,7 +142,7 @@ class Keys:
             return None
         if not _is_among(given, self._api_keys):
             return Unauthorized(
-                "The API key is missing or not known; send `Authorization: Bearer KEY`."
+                "The API key is missing or not known; send `Authorization: Bearer KEY` or `X-API-Key: KEY`."
             )
         return Forbidden("This needs an admin key (--admin-key).") if needs_admin_key else None
 

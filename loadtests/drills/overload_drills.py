@@ -38,7 +38,7 @@ QUIET_CLIENTS = 2
 """As many as the places that each engine keeps from a flood, and far less than a fair share."""
 QUIET_OUTPUT_TOKENS = 4
 """So few that there are many times to the first token in a minute."""
-QUIET_EXTRA_SENTENCES = 45
+QUIET_EXTRA_SENTENCES = 60
 """Of a quiet prompt: computing it takes some steps' time, as that of a usual prompt does."""
 LONGEST_PAUSE_SECONDS = 0.15
 """Between two questions of a quiet client. Without, it would ask whenever its own answer has ended, in
@@ -130,7 +130,7 @@ async def flood_beside_a_quiet_tenant(stage: Stage, engines: int) -> None:
     await stage.launch(
         *TENANT_ENGINES, f"--api-key={QUIET_KEY}", f"--api-key={LOUD_KEY}", engines=engines
     )
-    seconds = stage.scaled(40, 10)
+    seconds = stage.scaled(60, 10)
     bodies = await stage.expect_answers(quiet_bodies())
     quiet = stage.sender(QUIET_KEY)
     alone = await ask_steadily(quiet, bodies, seconds)
@@ -199,6 +199,6 @@ DRILLS = (
         "One API key floods 2 engines, then 4: another's TTFT p99 stays within 1.5 times of alone.",
         noisy_tenant,
         harmless=True,
-        seconds=240,
+        seconds=320,
     ),
 )

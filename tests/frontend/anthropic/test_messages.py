@@ -10,6 +10,7 @@ from tests.frontend.anthropic.asking import (
     CITY,
     NOW,
     TOOLS,
+    URL,
     WEATHER,
     ask,
     asking,
@@ -54,6 +55,13 @@ async def test_an_answer_has_anthropics_shape() -> None:
             "cache_creation_input_tokens": 0,
         },
     }
+
+
+async def test_the_id_of_a_request_is_told_in_the_header_that_anthropics_clients_read() -> None:
+    async with asking(engine_that_says(ANSWER)) as client:
+        headers = {"X-Request-Id": "mine"}
+        response = await client.post(URL, json=BODY, headers=headers)
+    assert (response.headers["request-id"], response.headers["x-request-id"]) == ("mine", "mine")
 
 
 async def test_tokens_found_in_the_cache_are_no_input_tokens() -> None:
