@@ -16,6 +16,9 @@ from loadtests.http_client import BrokenConnection, HttpClient
 from loadtests.workload import Ask, token_completion
 
 KEY_VARIABLE = "OPENAI_API_KEY"
+PAUSE_SECONDS = 2.0
+"""Between an answer and the next request. What is refused at once would otherwise be sent dozens of times
+a second, which is a flood, and another matter."""
 VOCABULARY_SIZE = 200
 """Token ids are below this, so that any model has them."""
 
@@ -48,7 +51,7 @@ async def post_beside(
 
 
 async def post_for(http: HttpClient, ask: Ask, seconds: float) -> dict[str, int]:
-    """Post the same request again and again, for so long and once at least."""
+    """Post the same request again and again, with pauses, for so long and once at least."""
     counts: dict[str, int] = {}
     until = time.monotonic() + seconds
     while not counts or time.monotonic() < until:
@@ -59,6 +62,7 @@ async def post_for(http: HttpClient, ask: Ask, seconds: float) -> dict[str, int]
         except BrokenConnection:
             status = "broken"
         counts[status] = counts.get(status, 0) + 1
+        await asyncio.sleep(PAUSE_SECONDS)
     return counts
 
 
