@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from cluster.errors import WireError
-from cluster.wire.codec import Encoder
+from cluster.wire.codec import Encoder, Frame
 from cluster.wire.endpoints import Endpoints
 from cluster.wire.messages import (
     BlockEvents,
@@ -209,8 +209,11 @@ class OutputThread(IoThread):
     def _send(self, index: int, message: Message) -> None:
         if index not in self._frontends:
             return  # it is gone, and the busy loop is about to hear of it
+        self._send_frames(index, self._encoder.encode(message))
+
+    def _send_frames(self, index: int, frames: list[Frame]) -> None:
         link = self._frontends[index]
-        if not try_send(link.push, self._encoder.encode(message)):
+        if not try_send(link.push, frames):
             self._give_up(index, link)
 
     def _drop_broken_links(self) -> None:
@@ -236,8 +239,9 @@ class OutputThread(IoThread):
         if len(self._frontends) < 2:
             return
         load = self._reporter.report(now, self._events_seq)
+        news = self._encoder.encode(EngineCoreOutputs(self._rank, self._incarnation, [], load))
         for index in list(self._frontends):
-            self._send(index, EngineCoreOutputs(self._rank, self._incarnation, [], load))
+            self._send_frames(index, news)
 
     def _send_report(self) -> None:
         self._reported_at = time.monotonic()
