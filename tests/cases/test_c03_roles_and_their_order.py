@@ -3,19 +3,13 @@
 vllm#17119, vllm#13976, vllm#54022, 1Cat-vLLM#493, sglang#20700.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
 import pytest
 
-from cluster.config import ClusterConfig
-from frontend.app import build_app
-from frontend.tokenizer import Tokenizer
-from tests.support.frontend_app import ANSWER, MODEL, engine_that_says
+from tests.support.frontend_app import ANSWER, engine_that_says, http_client
 from tests.support.scripted_engine import ScriptedEngine
-from tests.support.tiny_tokenizer import SPECIAL_TOKENS, byte_level_backend
 from tests.support.ways import CHAT_PATH, check_refused
 
 STRICT = """\
@@ -28,17 +22,6 @@ STRICT = """\
 USER = {"role": "user", "content": "Hi"}
 ASSISTANT = {"role": "assistant", "content": "Hello"}
 SYSTEM = {"role": "system", "content": "Be kind"}
-
-
-@asynccontextmanager
-async def client_of(engine: ScriptedEngine, template: str) -> AsyncIterator[httpx.AsyncClient]:
-    tokenizer = Tokenizer(byte_level_backend(), SPECIAL_TOKENS, template)
-    app = build_app(ClusterConfig(), MODEL, tokenizer, engine)
-    async with app.router.lifespan_context(app):
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            yield client
-    await engine.close()
 
 
 async def ask(client: httpx.AsyncClient, streamed: bool, *messages: Any) -> httpx.Response:
@@ -91,7 +74,7 @@ async def test_an_order_that_the_template_refuses_is_400(
     messages: list[Any], streamed: bool
 ) -> None:
     engine = engine_that_says(ANSWER)
-    async with client_of(engine, STRICT) as client:
+    async with http_client(engine, template=STRICT) as client:
         answer = await ask(client, streamed, *messages)
         assert "Conversation roles must alternate" in check_refused(answer, "messages")
         assert not engine.submitted
@@ -115,7 +98,7 @@ async def test_whatever_a_template_raises_is_no_error_of_ours(
     template: str, streamed: bool
 ) -> None:
     engine = engine_that_says(ANSWER)
-    async with client_of(engine, template) as client:
+    async with http_client(engine, template=template) as client:
         check_refused(await ask(client, streamed, USER), "messages")
         assert not engine.submitted
 

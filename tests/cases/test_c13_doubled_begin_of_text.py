@@ -3,18 +3,10 @@
 vllm#2012, vllm#6699, vllm#4688, llama-cpp-python#1501.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
-import httpx
 import pytest
 
-from cluster.config import ClusterConfig
-from frontend.app import build_app
-from frontend.tokenizer import Tokenizer
-from tests.support.frontend_app import ANSWER, MODEL, encode, engine_that_says
-from tests.support.scripted_engine import ScriptedEngine
-from tests.support.tiny_tokenizer import CHAT_TEMPLATE, SPECIAL_TOKENS, byte_level_backend
+from tests.support.frontend_app import ANSWER, encode, engine_that_says, http_client
+from tests.support.tiny_tokenizer import CHAT_TEMPLATE
 from tests.support.ways import WAYS, Way, name_of
 
 BEGIN = 0
@@ -23,24 +15,13 @@ COMPLETIONS = [way for way in WAYS if not way.is_chat]
 RENDERED = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
 
 
-@asynccontextmanager
-async def client_of(engine: ScriptedEngine, template: str) -> AsyncIterator[httpx.AsyncClient]:
-    tokenizer = Tokenizer(byte_level_backend(), SPECIAL_TOKENS, template)
-    app = build_app(ClusterConfig(), MODEL, tokenizer, engine)
-    async with app.router.lifespan_context(app):
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            yield client
-    await engine.close()
-
-
 @pytest.mark.parametrize("way", CHATS, ids=name_of)
 @pytest.mark.parametrize(("begin", "num_begins"), [("{{ bos_token }}", 1), ("", 0)])
 async def test_a_chat_has_what_its_template_writes_and_no_more(
     way: Way, begin: str, num_begins: int
 ) -> None:
     engine = engine_that_says(ANSWER)
-    async with client_of(engine, begin + CHAT_TEMPLATE) as client:
+    async with http_client(engine, template=begin + CHAT_TEMPLATE) as client:
         reply = await way.ask(client)
         token_ids = engine.submitted[0].prompt_token_ids
         assert token_ids == [BEGIN] * num_begins + encode(RENDERED)
@@ -53,7 +34,7 @@ async def test_a_chat_has_what_its_template_writes_and_no_more(
 @pytest.mark.parametrize("way", CHATS, ids=name_of)
 async def test_a_chat_gets_them_twice_only_if_so_asked(way: Way) -> None:
     engine = engine_that_says(ANSWER)
-    async with client_of(engine, "{{ bos_token }}" + CHAT_TEMPLATE) as client:
+    async with http_client(engine, template="{{ bos_token }}" + CHAT_TEMPLATE) as client:
         await way.ask(client, add_special_tokens=True)
         await way.ask(client, add_special_tokens=False)
     twice, once = (request.prompt_token_ids for request in engine.submitted)
@@ -63,7 +44,7 @@ async def test_a_chat_gets_them_twice_only_if_so_asked(way: Way) -> None:
 @pytest.mark.parametrize("way", COMPLETIONS, ids=name_of)
 async def test_a_completion_has_what_the_tokenizer_adds(way: Way) -> None:
     engine = engine_that_says(ANSWER)
-    async with client_of(engine, CHAT_TEMPLATE) as client:
+    async with http_client(engine, template=CHAT_TEMPLATE) as client:
         for fields, num_begins in (({}, 1), ({"add_special_tokens": False}, 0)):
             reply = await way.ask(client, "Hello", **fields)
             assert engine.submitted[-1].prompt_token_ids == [BEGIN] * num_begins + encode("Hello")

@@ -19,7 +19,7 @@ from cluster.wire.endpoints import Endpoints
 from cluster.wire.sockets import Context
 from frontend import launcher_link
 from frontend.app import build_app
-from tests.support.frontend_app import MODEL, engine_that_says
+from tests.support.frontend_app import MODEL, client_of_app, engine_that_says
 from tests.support.tiny_tokenizer import tiny_tokenizer
 
 ADMIN = {"Authorization": "Bearer boss"}
@@ -30,10 +30,7 @@ async def http_client(run_directory: Path, **settings: Any) -> AsyncIterator[htt
     config = ClusterConfig(frontend=FrontendConfig(**settings), run_directory=str(run_directory))
     engine = engine_that_says("hello")
     app = build_app(config, MODEL, tiny_tokenizer(), engine)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client,
-    ):
+    async with client_of_app(app) as client:
         yield client
     await engine.close()
 

@@ -3,7 +3,6 @@
 import json
 from typing import Any, Literal
 
-import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
@@ -15,7 +14,14 @@ from frontend.input_processor import Arrival, InputProcessor
 from frontend.openai.chat_answer import ChatAnswer
 from frontend.openai.schemas import ChatBody, ChatMessage
 from tests.support.asgi_call import AsgiCall
-from tests.support.frontend_app import ANSWER, MODEL, engine_that_says, http_client, make_app
+from tests.support.frontend_app import (
+    ANSWER,
+    MODEL,
+    client_of_app,
+    engine_that_says,
+    http_client,
+    make_app,
+)
 from tests.support.scripted_engine import ScriptedEngine
 from tests.support.tiny_tokenizer import tiny_tokenizer
 
@@ -155,10 +161,8 @@ async def test_without_keys_all_requests_are_of_one_tenant_whatever_they_send() 
 async def test_a_simulated_model_says_so(engine_kind: Literal["model", "simulated"]) -> None:
     config = ClusterConfig(engine=EngineConfig(engine=engine_kind))
     app = build_app(config, MODEL, tiny_tokenizer(), engine_that_says(ANSWER))
-    async with app.router.lifespan_context(app):
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            card = (await client.get("/v1/models")).json()["data"][0]
-            assert card == (await client.get(f"/v1/models/{card['id']}")).json()
+    async with client_of_app(app) as client:
+        card = (await client.get("/v1/models")).json()["data"][0]
+        assert card == (await client.get(f"/v1/models/{card['id']}")).json()
     assert card.get("simulated", False) is (engine_kind == "simulated")
     assert card["owned_by"] == "quadriga"

@@ -17,7 +17,7 @@ from frontend.app import build_app
 from frontend.client import DPLBClient
 from tests.integration.test_every_position import Served
 from tests.support.engine_process import VOCAB_SIZE
-from tests.support.frontend_app import MODEL
+from tests.support.frontend_app import MODEL, client_of_app
 from tests.support.reference_model import ReferenceModel
 from tests.support.simulated_runner import reference_vector
 from tests.support.small_cluster import SmallCluster
@@ -34,10 +34,8 @@ async def served(cluster: SmallCluster) -> AsyncIterator[tuple[httpx.AsyncClient
     client = await cluster.start_client()
     model = type(MODEL)(name="tiny", max_model_len=1024, vocab_size=VOCAB_SIZE)
     app = build_app(cluster.config, model, tiny_tokenizer(), client)
-    async with app.router.lifespan_context(app):
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
-            yield http, client
+    async with client_of_app(app) as http:
+        yield http, client
     await cluster.close()
 
 

@@ -13,6 +13,7 @@ from engine.execution.runner import ModelRunner
 from frontend.app import build_app
 from frontend.model_info import ModelInfo, load_model_info
 from frontend.tokenizer import Tokenizer, load_tokenizer
+from tests.support.frontend_app import client_of_app
 from tests.support.mortal_engines import MortalEngines
 from tests.support.stream_merging import events_of, merged
 from tests.support.tiny_model import make_tiny_model
@@ -86,10 +87,8 @@ class Served:
         """A client of the running application, and its engines."""
         engines = MortalEngines(self.runner, self.config.engine)
         app = build_app(self.config, self.model, self.tokenizer, engines)
-        async with app.router.lifespan_context(app):
-            transport = httpx.ASGITransport(app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-                yield client, engines
+        async with client_of_app(app) as client:
+            yield client, engines
         await engines.close()
 
 

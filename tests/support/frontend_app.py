@@ -11,8 +11,14 @@ from starlette.applications import Starlette
 from cluster.config import ClusterConfig, EngineConfig, FrontendConfig
 from frontend.app import build_app
 from frontend.model_info import ModelInfo
+from frontend.tokenizer import Tokenizer
 from tests.support.scripted_engine import ScriptedEngine
-from tests.support.tiny_tokenizer import VOCAB_SIZE, tiny_tokenizer
+from tests.support.tiny_tokenizer import (
+    SPECIAL_TOKENS,
+    VOCAB_SIZE,
+    byte_level_backend,
+    tiny_tokenizer,
+)
 
 MODEL = ModelInfo(name="tiny", max_model_len=128, vocab_size=VOCAB_SIZE, eos_token_ids=(2,))
 ANSWER = "Hello there! How are you today? 😀 漢字"
@@ -30,25 +36,42 @@ def engine_that_says(text: str, **settings: Any) -> ScriptedEngine:
 
 
 def make_app(
-    engine: ScriptedEngine, model: ModelInfo = MODEL, **frontend_settings: Any
+    engine: ScriptedEngine,
+    model: ModelInfo = MODEL,
+    template: str | None = None,
+    **frontend_settings: Any,
 ) -> Starlette:
-    """The application, its lifespan not begun."""
+    """The application, its lifespan not begun; with a chat template, also of a byte-level tokenizer."""
     config = ClusterConfig(
         engine=EngineConfig(block_size=4), frontend=FrontendConfig(**frontend_settings)
     )
-    return build_app(config, model, tiny_tokenizer(), engine)
+    tokenizer = (
+        tiny_tokenizer()
+        if template is None
+        else Tokenizer(byte_level_backend(), SPECIAL_TOKENS, template)
+    )
+    return build_app(config, model, tokenizer, engine)
+
+
+@asynccontextmanager
+async def client_of_app(app: Starlette) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of this application, which runs meanwhile."""
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            yield client
 
 
 @asynccontextmanager
 async def http_client(
-    engine: ScriptedEngine, model: ModelInfo = MODEL, **frontend_settings: Any
+    engine: ScriptedEngine,
+    model: ModelInfo = MODEL,
+    template: str | None = None,
+    **frontend_settings: Any,
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a running application; ends the engine's answers at the end."""
-    app = make_app(engine, model, **frontend_settings)
-    async with app.router.lifespan_context(app):
-        transport = httpx.ASGITransport(app, raise_app_exceptions=True)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            yield client
+    async with client_of_app(make_app(engine, model, template, **frontend_settings)) as client:
+        yield client
     await engine.close()
 
 

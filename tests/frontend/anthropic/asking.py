@@ -7,12 +7,11 @@ from typing import Any
 
 import httpx
 
-from cluster.config import ClusterConfig, EngineConfig, FrontendConfig
-from frontend.app import build_app
 from frontend.model_info import ModelInfo
 from frontend.tokenizer import Tokenizer
+from tests.support.frontend_app import http_client, make_app
 from tests.support.scripted_engine import ScriptedEngine
-from tests.support.tiny_tokenizer import CHAT_TEMPLATE, SPECIAL_TOKENS, byte_level_backend
+from tests.support.tiny_tokenizer import CHAT_TEMPLATE, byte_level_backend
 
 URL = "/v1/messages"
 COUNT_URL = "/v1/messages/count_tokens"
@@ -39,9 +38,7 @@ NOW = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
 
 def app_of(engine: ScriptedEngine, template: str = TEMPLATE, **settings: Any) -> Any:
     """The application, its template one that takes tools."""
-    cluster = ClusterConfig(engine=EngineConfig(block_size=4), frontend=FrontendConfig(**settings))
-    tokenizer = Tokenizer(byte_level_backend(), SPECIAL_TOKENS, template)
-    return build_app(cluster, MODEL, tokenizer, engine)
+    return make_app(engine, MODEL, template, **settings)
 
 
 @asynccontextmanager
@@ -49,12 +46,8 @@ async def asking(
     engine: ScriptedEngine, template: str = TEMPLATE, **settings: Any
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the running application."""
-    app = app_of(engine, template, **settings)
-    async with app.router.lifespan_context(app):
-        transport = httpx.ASGITransport(app, raise_app_exceptions=True)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            yield client
-    await engine.close()
+    async with http_client(engine, MODEL, template, **settings) as client:
+        yield client
 
 
 async def ask(client: httpx.AsyncClient, **fields: Any) -> Any:

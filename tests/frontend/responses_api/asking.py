@@ -11,14 +11,11 @@ from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 from starlette.applications import Starlette
 
-from cluster.config import ClusterConfig, EngineConfig, FrontendConfig
-from frontend.app import build_app
 from frontend.model_info import ModelInfo
-from frontend.tokenizer import Tokenizer
-from tests.support.frontend_app import engine_that_says
+from tests.support.frontend_app import engine_that_says, http_client, make_app
 from tests.support.official_client import official_client
 from tests.support.scripted_engine import ScriptedEngine
-from tests.support.tiny_tokenizer import CHAT_TEMPLATE, SPECIAL_TOKENS, byte_level_backend
+from tests.support.tiny_tokenizer import CHAT_TEMPLATE
 
 URL = "/v1/responses"
 MODEL = ModelInfo(name="tiny", max_model_len=2048, vocab_size=400, eos_token_ids=(2,))
@@ -38,9 +35,7 @@ _ANY_EVENT: TypeAdapter[ResponseStreamEvent] = TypeAdapter(ResponseStreamEvent)
 
 def app_of(engine: ScriptedEngine, template: str = TEMPLATE, **settings: Any) -> Starlette:
     """The application of a model with this chat template."""
-    config = ClusterConfig(engine=EngineConfig(block_size=4), frontend=FrontendConfig(**settings))
-    tokenizer = Tokenizer(byte_level_backend(), SPECIAL_TOKENS, template)
-    return build_app(config, MODEL, tokenizer, engine)
+    return make_app(engine, MODEL, template, **settings)
 
 
 @asynccontextmanager
@@ -48,12 +43,8 @@ async def http_client_of(
     engine: ScriptedEngine, template: str = TEMPLATE, **settings: Any
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the application in this process."""
-    app = app_of(engine, template, **settings)
-    async with app.router.lifespan_context(app):
-        transport = httpx.ASGITransport(app, raise_app_exceptions=True)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            yield client
-    await engine.close()
+    async with http_client(engine, MODEL, template, **settings) as client:
+        yield client
 
 
 @asynccontextmanager
