@@ -300,8 +300,8 @@ class Supervisor:
         for process, verdict in apply_view(view, self._keeper.processes):
             if not process.is_stopping:
                 self._keeper.condemn(process, verdict)
-        self._announce_when_up()
         self._display.update(self._keeper.processes)
+        self._announce_when_up()
         self._changes.notify()
         if before != [process.phase for process in self._keeper.processes]:
             self._show_state()
