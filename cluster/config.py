@@ -34,6 +34,11 @@ class ModelConfig(Section, frozen=True, kw_only=True):
         Meta(description="Type of the weights in memory. auto: the checkpoint's; on a CPU the "
              "arithmetic is float32 whatever the weights are."),
     ] = "auto"  # fmt: skip
+    quantization: Annotated[
+        Literal["none", "int8"],
+        Meta(description="int8: weights of 8 bits with a scale for each output, on a CPU; half of "
+             "bfloat16's memory, and faster for few requests at once."),
+    ] = "none"  # fmt: skip
     max_model_len: Annotated[
         Annotated[int, Meta(ge=16)] | None,
         Meta(description="Longest prompt plus answer, in tokens. Default: the model's own."),
@@ -72,8 +77,8 @@ class EngineConfig(Section, frozen=True, kw_only=True):
     block_size: Annotated[int, Meta(description="Tokens in a KV cache block.", ge=1, le=256)] = 16
     kv_cache_memory: Annotated[
         str | None,
-        Meta(description="KV cache of an engine on the CPU: bytes, or 512MiB, 4GiB … "
-             "Default: 1GiB, less where memory is short."),
+        Meta(description="KV cache of an engine: bytes, or 512MiB, 4GiB … Default: on the CPU 1GiB, "
+             "less where memory is short; on a GPU what its largest step leaves free."),
     ] = None  # fmt: skip
     kv_cache_dtype: Annotated[
         Literal["auto", "float32", "float16", "bfloat16"],
@@ -103,7 +108,8 @@ class EngineConfig(Section, frozen=True, kw_only=True):
     attention_backend: Annotated[
         Literal["auto", "torch", "cpu_native"],
         Meta(description="Paged attention and linears: plain torch, or the compiled CPU kernels "
-             "(needs a C compiler at first start). auto: the fastest that works here."),
+             "(needs a C compiler at first start). auto: the fastest that works here; on a GPU "
+             "FlashAttention, if it is installed."),
     ] = "auto"  # fmt: skip
     check_invariants: Annotated[
         bool, Meta(description="Verify the block accounting whenever an engine becomes idle.")

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cluster.config import ClusterConfig, load_config
 from cluster.fault_plan import faults_for
@@ -14,6 +15,9 @@ from cluster.telemetry.metrics import gauge, join_metrics
 from cluster.telemetry.process import prepare_process
 from cluster.wire.messages import EnginePhase
 from engine.proc import LoadedRunner, run_engine
+
+if TYPE_CHECKING:
+    from engine.execution.runner import ModelRunner
 
 
 def load_runner(
@@ -40,9 +44,21 @@ def _load_model(
 
         gauge("engine_simulated").labels(str(rank)).set(1)
         return SimulatedModelRunner(config)
-    from engine.execution.runner import ModelRunner  # seconds of import, while reporting
+    runner_class = _import_runner_class()
+    return runner_class(config, lambda share: on_progress(EnginePhase.LOADING, share))
 
-    return ModelRunner(config, lambda share: on_progress(EnginePhase.LOADING, share))
+
+def _import_runner_class() -> "type[ModelRunner]":
+    """The runner of real models, with torch and transformers: seconds, while others are told."""
+    gc.disable()  # what is imported stays, and need not be searched again and again
+    from engine.execution.lean_import import import_transformers
+
+    import_transformers()
+    from engine.execution.runner import ModelRunner
+
+    gc.enable()
+    gc.freeze()
+    return ModelRunner
 
 
 def main() -> int:

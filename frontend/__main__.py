@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import gc
 import random
 import sys
 from collections.abc import Callable
@@ -57,6 +58,9 @@ async def _serve(config: ClusterConfig, index: int, incarnation: int, listen_fd:
     balancer = Balancer(config.frontend.routing, random.Random())
     client = DPLBClient(config, index, incarnation, context, balancer, metrics)
     app = build_app(config, model_info, load_tokenizer(config), client)
+    # What is loaded stays: searching it for garbage would hold up all streams again and again.
+    gc.collect()
+    gc.freeze()
     all_finished = await FrontendServer(config, client, app, listen_fd).run()
     context.term()
     return all_finished

@@ -32,12 +32,14 @@ class TokenBytes:
         self._backend = backend
         self._spell = _spell_byte_level if is_byte_level else _spell_sentencepiece
         self._known: dict[int, bytes] = {}
+        self._whole_texts: dict[int, str | None] = {}
 
     @classmethod
     def of(cls, backend: tokenizers.Tokenizer) -> "TokenBytes | None":
         """The spelling of this tokenizer; None if its texts are not made of its tokens' bytes."""
-        decoder = json.loads(backend.to_str())["decoder"]
-        steps = _decoding_steps(decoder)
+        # The decoder's own state: the whole tokenizer as a text has megabytes.
+        decoder = backend.decoder
+        steps = _decoding_steps(None if decoder is None else json.loads(decoder.__getstate__()))
         if steps == ["ByteLevel"]:
             return cls(backend, is_byte_level=True)
         if "ByteFallback" in steps and set(steps) <= {"Replace", "ByteFallback", "Fuse", "Strip"}:
@@ -51,6 +53,20 @@ class TokenBytes:
                 self._backend.id_to_token(token_id) or ""
             )
         return spelling
+
+    def whole_text(self, token_id: int) -> str | None:
+        """The characters that the token is; None if its bytes are only a part of some."""
+        try:
+            return self._whole_texts[token_id]
+        except KeyError:
+            return self._whole_texts.setdefault(token_id, _decoded(self[token_id]))
+
+
+def _decoded(spelling: bytes) -> str | None:
+    try:
+        return spelling.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _decoding_steps(decoder: dict[str, Any] | None) -> list[str]:

@@ -45,6 +45,26 @@ COMMANDS = {
         "loadtests.interference",
         "measure what large requests cost the streams of others, and check the limit",
     ),
+    "frontend": Command(
+        "loadtests.frontend_benchmark",
+        "measure what a streamed token costs the frontends, and check its limits",
+    ),
+    "scale": Command(
+        "loadtests.scale_benchmark",
+        "measure what more engines cost the rest of the cluster",
+    ),
+    "engine": Command(
+        "loadtests.engine_benchmark",
+        "measure one engine in process, beside transformers and the limits of the machine",
+    ),
+    "peers": Command(
+        "loadtests.peers",
+        "send the same load to this project's server and to others, turn by turn",
+    ),
+    "start": Command(
+        "loadtests.start_benchmark",
+        "start a cluster several times, measure time and memory, and check their limits",
+    ),
     "fit": Command(
         "loadtests.fit", "write a cost model for simulations, from what a running cluster measured"
     ),

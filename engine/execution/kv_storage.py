@@ -43,11 +43,8 @@ def kv_dtype(config: EngineConfig, weights: torch.dtype, device: torch.device) -
     return torch.float16 if device.type == "cpu" else weights
 
 
-def default_bytes(config: EngineConfig, device: torch.device) -> int:
-    """The memory that the cache gets where no setting says how much."""
-    if device.type == "cuda":
-        free, total = torch.cuda.mem_get_info(device)
-        return int(total * config.gpu_memory_utilization) - (total - free)
+def default_bytes(data_parallel_size: int) -> int:
+    """The memory that the cache gets on the CPU where no setting says how much."""
     # Half of this replica's share of what is free: the other half is for the step itself.
-    share = psutil.virtual_memory().available // (2 * config.data_parallel_size)
+    share = psutil.virtual_memory().available // (2 * data_parallel_size)
     return int(min(DEFAULT_BYTES, share))

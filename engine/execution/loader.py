@@ -1,6 +1,8 @@
 """A model folder, checked and loaded into transformers' own modules."""
 
 import json
+import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,14 @@ from torch import nn
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
 from cluster.errors import ModelError
+from engine.execution.lean_import import lean_construction
 from engine.execution.model_info import ModelInfo, describe_model, weight_files
 from engine.execution.paged_attention import ATTENTION_NAME
 
 transformers.utils.logging.disable_progress_bar()
 transformers.utils.logging.set_verbosity_error()
+
+_log = logging.getLogger(__name__)
 
 _BATCH_DEPENDENT_ROPE = ("dynamic", "longrope")
 
@@ -86,11 +91,7 @@ def load_model(directory: Path, config: Any, dtype: str, device: torch.device) -
     of the wrong shape.
     """
     try:
-        model, report = transformers.AutoModelForCausalLM.from_pretrained(
-            directory, config=config, dtype=dtype if dtype == "auto" else getattr(torch, dtype),
-            attn_implementation=ATTENTION_NAME, local_files_only=True, use_safetensors=True,
-            output_loading_info=True,
-        )  # fmt: skip
+        model, report = _from_pretrained(directory, config, dtype)
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"--model: {directory}: {_first_line(error)}") from error
     missing = sorted(report["missing_keys"]) + sorted(map(str, report["mismatched_keys"]))
@@ -98,6 +99,22 @@ def load_model(directory: Path, config: Any, dtype: str, device: torch.device) -
         raise ModelError(f"--model: {directory} lacks {len(missing)} weights, such as {missing[0]}")
     loaded: nn.Module = model.eval().requires_grad_(False).to(device)
     return loaded
+
+
+def _from_pretrained(directory: Path, config: Any, dtype: str) -> Any:
+    """transformers' model and its report on what was loaded, or whatever it raises."""
+    load = partial(
+        transformers.AutoModelForCausalLM.from_pretrained,
+        directory, config=config, dtype=dtype if dtype == "auto" else getattr(torch, dtype),
+        attn_implementation=ATTENTION_NAME, local_files_only=True, use_safetensors=True,
+        output_loading_info=True,
+    )  # fmt: skip
+    try:
+        with lean_construction():
+            return load()
+    except Exception:  # noqa: BLE001 - a model's own fault comes again, in its own words
+        _log.debug("%s is loaded with all of torch", directory, exc_info=True)
+        return load()
 
 
 def describe(config: Any, directory: Path) -> ModelInfo:

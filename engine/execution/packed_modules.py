@@ -3,36 +3,26 @@
 import torch
 from torch import nn
 
-from engine.execution.cpu_native import PANEL_COLUMNS, Kernels, pack_panels
+from engine.execution.cpu_native import Kernels
+from engine.execution.packed_weight import PackedWeight, own
 
 
 def _rows(x: torch.Tensor) -> torch.Tensor:
     return x.reshape(-1, x.shape[-1]).contiguous()
 
 
-def _own(weight: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """A copy: a view would hold the whole weight file in memory, of which it may be a part."""
-    return weight.detach().to(dtype, copy=True).contiguous()
-
-
 class PackedLinear(nn.Module):
-    """A linear layer over packed weights."""
+    """A linear layer over a packed weight."""
 
-    def __init__(self, kernels: Kernels, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+    def __init__(self, kernels: Kernels, weight: PackedWeight) -> None:
         super().__init__()
         self._kernels = kernels
-        self.out_features = weight.shape[0]
-        self._panels = pack_panels(weight)
-        self._bias = None if bias is None else _own(bias)
+        self.weight = weight
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(…, depth) float32 to (…, columns) float32."""
-        out = self._kernels.linear(_rows(x), self._panels, self.out_features, self._bias)
-        return out.view(*x.shape[:-1], self.out_features)
-
-    def weight_rows(self, indexes: torch.Tensor) -> torch.Tensor:
-        """(…) output columns to their weights, (…, depth) float32."""
-        return self._panels[indexes // PANEL_COLUMNS, :, indexes % PANEL_COLUMNS].float()
+        out = self._kernels.linear(_rows(x), self.weight.argument)
+        return out.view(*x.shape[:-1], self.weight.columns)
 
 
 class PackedGatedMLP(nn.Module):
@@ -43,14 +33,14 @@ class PackedGatedMLP(nn.Module):
     ) -> None:
         super().__init__()
         self._kernels = kernels
-        self._activation = activation
+        self.activation = activation
         self.gate_up = gate_up
         self.down = down
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(…, hidden) float32 to (…, hidden) float32."""
         gate_up = self.gate_up(_rows(x))
-        out: torch.Tensor = self.down(self._kernels.gated_activation(gate_up, self._activation))
+        out: torch.Tensor = self.down(self._kernels.gated_activation(gate_up, self.activation))
         return out.view(x.shape)
 
 
@@ -60,12 +50,12 @@ class NativeRMSNorm(nn.Module):
     def __init__(self, kernels: Kernels, weight: torch.Tensor, epsilon: float) -> None:
         super().__init__()
         self._kernels = kernels
-        self._weight = _own(weight)
-        self._epsilon = epsilon
+        self.weight = own(weight)
+        self.epsilon = epsilon
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Same shape, float32."""
-        return self._kernels.rms_norm(x.contiguous(), self._weight, self._epsilon)
+        return self._kernels.rms_norm(x.contiguous(), self.weight, self.epsilon)
 
 
 class NativeActivation(nn.Module):
@@ -86,7 +76,7 @@ class PlainEmbedding(nn.Module):
 
     def __init__(self, weight: torch.Tensor) -> None:
         super().__init__()
-        self._weight = _own(weight, weight.dtype)
+        self._weight = own(weight, weight.dtype)
 
     def forward(self, token_ids: torch.Tensor) -> torch.Tensor:
         """(…) token ids to (…, hidden) float32."""
@@ -96,13 +86,13 @@ class PlainEmbedding(nn.Module):
 class TiedEmbedding(nn.Module):
     """An embedding whose table is the packed weight of the head, so that it is held once."""
 
-    def __init__(self, head: PackedLinear) -> None:
+    def __init__(self, head: PackedWeight) -> None:
         super().__init__()
         self._head = head
 
     def forward(self, token_ids: torch.Tensor) -> torch.Tensor:
         """(…) token ids to (…, hidden) float32."""
-        return self._head.weight_rows(token_ids)
+        return self._head.rows(token_ids)
 
 
 class RotaryTable(nn.Module):

@@ -145,25 +145,28 @@ class NativeAttention:
         heads, tokens, head_dim = query.shape
         query, key, value = _dense_lanes(query), _dense_lanes(key), _dense_lanes(value)
         out = torch.empty((tokens, heads, head_dim))
-        batch, storage = step.batch, step.storage
-        self._kernels.paged_attention(
-            AttentionArguments(
-                query=query.data_ptr(), key=key.data_ptr(), value=value.data_ptr(),
-                query_token_stride=query.stride(1), query_head_stride=query.stride(0),
-                key_token_stride=key.stride(1), key_head_stride=key.stride(0),
-                value_token_stride=value.stride(1), value_head_stride=value.stride(0),
-                key_cache=storage.keys[layer].data_ptr(),
-                value_cache=storage.values[layer].data_ptr(),
-                query_start=batch.query_start.data_ptr(),
-                first_position=batch.first_position.data_ptr(),
-                block_table=batch.block_table.data_ptr(),
-                table_start=batch.table_start.data_ptr(),
-                out=out.data_ptr(), sequences=len(batch.runs), heads=heads,
-                kv_heads=key.shape[0], head_dim=head_dim, block_size=storage.block_size,
-                scale=scale, kind=KINDS[storage.dtype],
-            )
-        )  # fmt: skip
+        arguments = attention_arguments(step)
+        for name, part in (("query", query), ("key", key), ("value", value)):
+            setattr(arguments, name, part.data_ptr())
+            setattr(arguments, f"{name}_token_stride", part.stride(1))
+            setattr(arguments, f"{name}_head_stride", part.stride(0))
+        arguments.key_cache = step.storage.keys[layer].data_ptr()
+        arguments.value_cache = step.storage.values[layer].data_ptr()
+        arguments.heads, arguments.kv_heads, arguments.head_dim = heads, key.shape[0], head_dim
+        arguments.out, arguments.scale = out.data_ptr(), scale
+        self._kernels.paged_attention(arguments)
         return out
+
+
+def attention_arguments(step: PagedStep) -> AttentionArguments:
+    """What all layers of a step have in common: its sequences, and where their blocks are."""
+    batch = step.batch
+    return AttentionArguments(
+        query_start=batch.query_start.data_ptr(), first_position=batch.first_position.data_ptr(),
+        block_table=batch.block_table.data_ptr(), table_start=batch.table_start.data_ptr(),
+        sequences=len(batch.runs), block_size=step.storage.block_size,
+        kind=KINDS[step.storage.dtype],
+    )  # fmt: skip
 
 
 def _dense_lanes(x: torch.Tensor) -> torch.Tensor:

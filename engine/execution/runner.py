@@ -9,15 +9,15 @@ import torch
 from cluster.config import ClusterConfig
 from cluster.errors import ModelError
 from cluster.wire.messages import TokenLogprobs
-from cluster.wire.sampling import SamplingParams
 from engine.execution.containment import is_device_failure
+from engine.execution.cuda.decode_graphs import record_decode_graphs
 from engine.execution.input_batch import InputBatch
 from engine.execution.logprobs import token_logprobs
 from engine.execution.paged_attention import PagedStep
 from engine.execution.pooler import Pooler, pooled_result
 from engine.execution.sampler import SampledToken, sample
 from engine.execution.serving_model import prepare_model
-from engine.request import Request
+from engine.execution.trial_run import trial_run
 from engine.scheduling.output import (
     RunResult,
     ScheduledRequest,
@@ -58,6 +58,7 @@ class ModelRunner:
         self._grammars.warm_up()
         self._pooler = Pooler()
         self._warm_up()
+        self._decode_graphs = record_decode_graphs(self._model, config.engine.max_num_seqs)
         progress(1.0)
 
     @torch.inference_mode()
@@ -66,11 +67,10 @@ class ModelRunner:
 
         Raises only what ends the engine: a device error, out of memory.
         """
-        model, runs = self._model, work.scheduled
+        runs = work.scheduled
         masks = self._grammars.begin(runs)
-        batch = InputBatch.build(runs, model.storage.block_size, model.device)
-        hidden = model.lm.hidden_states(PagedStep(batch, model.storage, model.attention))
-        sampled = iter(self._sample(runs, batch.last_rows, hidden, masks))
+        hidden, last_rows = self._hidden_states(runs)
+        sampled = iter(self._sample(runs, last_rows, hidden, masks))
         results, first_row = [], 0
         for run in runs:
             rows = hidden[first_row : first_row + run.num_tokens]
@@ -81,6 +81,17 @@ class ModelRunner:
                 results.append(self._result(run, token, rows))
             first_row += run.num_tokens
         return results
+
+    def _hidden_states(
+        self, runs: Sequence[ScheduledRequest]
+    ) -> tuple[torch.Tensor, Sequence[int]]:
+        """Of every token of the step, and which of its rows are the runs' last."""
+        if self._decode_graphs is not None and self._decode_graphs.accept(runs):
+            return self._decode_graphs.hidden_states(runs), range(len(runs))
+        model = self._model
+        batch = InputBatch.build(runs, model.storage.block_size, model.device)
+        step = PagedStep(batch, model.storage, model.attention)
+        return model.lm.hidden_states(step), batch.last_rows
 
     def _result(self, run: ScheduledRequest, token: SampledToken, rows: torch.Tensor) -> RunResult:
         """What came of one run; what goes wrong with its prompt's logprobs is its own error."""
@@ -131,10 +142,7 @@ class ModelRunner:
         """
         model = self._model
         num_tokens = min(_WARM_UP_TOKENS, self.max_model_len - 1)
-        run = ScheduledRequest(
-            _warm_up_request(num_tokens), 0, num_tokens,
-            list(range(-(-num_tokens // model.storage.block_size))),
-        )  # fmt: skip
+        run = trial_run(num_tokens, model.storage.block_size)
         batch = InputBatch.build([run], model.storage.block_size, model.device)
         step = PagedStep(batch, model.storage, model.attention)
         logits = model.lm.logits(model.lm.hidden_states(step)[-1:])
@@ -146,10 +154,3 @@ class ModelRunner:
             raise ModelError(
                 "the model computes numbers that are not finite: are its weights whole?"
             )
-
-
-def _warm_up_request(num_tokens: int) -> Request:
-    return Request(
-        request_id="warm-up", frontend_index=0, attempt=0, token_ids=[0] * num_tokens,
-        num_prompt_tokens=num_tokens, sampling=SamplingParams(), block_hashes=[],
-    )  # fmt: skip

@@ -47,8 +47,9 @@ def sample(
     sampled is an error of that row alone; an error of the device is raised.
     """
     best = logits.max(dim=-1)
-    best_ids: list[int] = best.indices.tolist()
-    best_values: list[float] = best.values.tolist()
+    # Copied from the device together; a float64 holds every token id exactly.
+    best_values, ids = torch.stack((best.values.double(), best.indices.double())).tolist()
+    best_ids = [int(token_id) for token_id in ids]
     return [
         _sample_row(row, request, best_id, best_value, masks)
         for row, request, best_id, best_value in zip(

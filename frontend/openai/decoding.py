@@ -13,7 +13,8 @@ Body = TypeVar("Body")
 
 _MAYBE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_PATH = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
+_PATH = re.compile(r" - at `(?P<key>(?:key[^`]*` in `)+)?\$\.?(?P<path>[^`]*)`$")
+"""Of a key of a JSON object msgspec says: at `key` in `$.path.to.the.object`."""
 _ITEMS = re.compile(r"(\[[^\]]*\])+$")
 _MISSING = re.compile(r"^Object missing required field `(?P<field>[^`]*)`$")
 
@@ -65,11 +66,14 @@ def _without_lone_surrogates(data: bytes) -> bytes:
 
 
 def _wrong_field(words: str, body_type: type[Any]) -> InvalidRequest:
-    """The error in our words; of an item that is out of its limits, `param` is the whole list's."""
+    """The error in our words; of an item out of its limits, `param` is the whole list's."""
     found = _PATH.search(words)
     path = found["path"].replace("[...]", "") if found else ""
     if found:
         words = words[: found.start()]
+    if found and found["key"]:
+        place = f"{path}: a key" if path else "a key"
+        return InvalidRequest(words_of(words, place, body_type), path or None)
     missing = _MISSING.match(words)
     if missing:
         path = f"{path}.{missing['field']}" if path else missing["field"]

@@ -9,7 +9,7 @@ Refusal = TypeVar("Refusal", bound=RequestError)
 
 _NAMES = [
     (re.compile(r"^messages\b"), "input"),
-    (re.compile(r"\bmax_completion_tokens\b"), "max_output_tokens"),
+    (re.compile(r"\bmax_(completion_)?tokens\b"), "max_output_tokens"),
     (re.compile(r"\bresponse_format\.json_schema\b"), "text.format"),
     (re.compile(r"\bresponse_format\b"), "text.format"),
     (re.compile(r"^tools\[(\d+)\]\.function\b"), r"tools[\1]"),

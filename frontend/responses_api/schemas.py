@@ -10,7 +10,9 @@ import msgspec
 
 from frontend.openai.limits import (
     CacheSalt,
+    Count,
     FunctionName,
+    LogitBias,
     MinP,
     NumLogprobs,
     Penalty,
@@ -19,9 +21,11 @@ from frontend.openai.limits import (
     Rank,
     RepetitionPenalty,
     Seed,
+    SomeTokenIds,
     Temperature,
     TopK,
     TopP,
+    Word,
 )
 from frontend.openai.schemas import StructuredOutputs
 from frontend.responses_api.metadata import Metadata
@@ -146,7 +150,12 @@ class ResponsesBody(msgspec.Struct, kw_only=True):
     frequency_penalty: Penalty | None = None
     repetition_penalty: RepetitionPenalty | None = None
     seed: Seed | None = None
-    stop: str | list[str] | None = None
+    logit_bias: LogitBias | None = None
+    """From token ids to what is added to their logits."""
+    min_tokens: Count | None = None
+    """No end of text and no stop string counts before so many tokens."""
+    stop: Word | list[Word] | None = None
+    stop_token_ids: SomeTokenIds | None = None
     ignore_eos: bool | None = None
     structured_outputs: StructuredOutputs | None = None
     chat_template_kwargs: dict[str, Any] | None = None

@@ -55,7 +55,8 @@ _PREFIX = (
     "conversations of many turns below shared system prompts: more than one engine's cache holds, "
     "less than all together"
 )
-_SLOW = "random prompts of equal length; engine 0 works at a fifth of the others' speed"
+_SLOW = "random prompts, one in twelve of them long; each step of engine 0 takes 0.1 s longer"
+_SLOW_OF_MODEL = "random prompts of equal length; each step of engine 0 takes 0.3 s longer"
 _AWAY = "random prompts of equal length; the coordinator is away half of the time"
 
 
@@ -83,15 +84,17 @@ _SIMULATED_PLANS = (
         ("--kv-cache-memory=256MiB",),
         seconds=30.0,
     ),
-    # Steps of 20 ms and a prefill that takes little beside them: four times that on top of each
-    # step is a fifth of the speed, whatever the step has to do.
+    # With prompts of one length, policies that even out counts give a slow engine few requests, and
+    # the others lose little by them; it shows where counts say little of the work (decision 0019).
     LoadPlan(
         "slow-engine",
         _SLOW,
-        _SHORT,
-        6.0,
+        ConversationShape(
+            question_tokens=192, answer_tokens=32, long_share=1 / 12, long_tokens=3000
+        ),
+        5.0,
         _TWICE_AS_FAST,
-        ("--simulated-prefill-rate=20000", _slow_engine(0.1)),
+        ("--simulated-prefill-rate=10000", _slow_engine(0.1)),
     ),
     LoadPlan(
         "coordinator-away",
@@ -126,7 +129,7 @@ _MODEL_PLANS = (
     ),
     LoadPlan(
         "slow-engine",
-        _SLOW,
+        _SLOW_OF_MODEL,
         _SHORT_OF_MODEL,
         0.5,
         _TWICE_AS_FAST,

@@ -17,6 +17,7 @@ def make_runner(
     directory: Path,
     backend: Literal["auto", "torch", "cpu_native"] = "cpu_native",
     max_model_len: int | None = None,
+    quantization: Literal["none", "int8"] = "none",
     **engine: Any,
 ) -> ModelRunner:
     """A runner on the CPU with one thread and a small cache, unless told otherwise."""
@@ -27,7 +28,9 @@ def make_runner(
     }
     return ModelRunner(
         ClusterConfig(
-            model=ModelConfig(model=str(directory), max_model_len=max_model_len),
+            model=ModelConfig(
+                model=str(directory), max_model_len=max_model_len, quantization=quantization
+            ),
             engine=EngineConfig(device="cpu", attention_backend=backend, **(settings | engine)),
         )
     )

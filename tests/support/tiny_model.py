@@ -37,6 +37,7 @@ _FAMILIES: dict[str, dict[str, Any]] = {
     "gemma": {"num_key_value_heads": 1},
     "phi3": {},
     "olmo2": {"num_key_value_heads": 4},
+    "smollm3": {"no_rope_layer_interval": 2},
     "granite": {"logits_scaling": 0.5, "residual_multiplier": 0.8, "embedding_multiplier": 1.5},
 }
 FAMILIES = tuple(_FAMILIES)

@@ -2,15 +2,17 @@
 
 import contextlib
 import json
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.errors import InvalidRequest
-from frontend.openai.decoding import decode_body
+from frontend.openai.decoding import convert_body, decode_body
 from frontend.openai.schemas import ChatBody, CompletionBody
+from frontend.responses_api.schemas import ResponsesBody
 
 
 def wrong(data: bytes, body_type: Any = ChatBody) -> InvalidRequest:
@@ -54,3 +56,32 @@ def test_any_text_arrives_with_only_lone_surrogates_replaced(text: str, is_ascii
 def test_any_bytes_are_a_body_or_a_clear_error(data: bytes) -> None:
     with contextlib.suppress(InvalidRequest):
         decode_body(data, ChatBody)
+
+
+class Marks(msgspec.Struct):
+    """A body with keys that are more than texts."""
+
+    by_number: dict[int, str] = {}
+    lists: list[dict[Annotated[str, msgspec.Meta(max_length=3)], int]] = []
+
+
+@pytest.mark.parametrize("body_type", [ChatBody, ResponsesBody])
+def test_of_a_key_of_a_wrong_type_the_field_is_named(body_type: type[Any]) -> None:
+    fields = {"messages": [{"role": "user"}], "input": "Hi", "logit_bias": {5: 1.0}}
+    with pytest.raises(InvalidRequest) as caught:
+        convert_body(fields, body_type)
+    assert caught.value.param == "logit_bias"
+    assert caught.value.message == "logit_bias: a key: expected `str`, got `int`"
+
+
+def test_a_key_of_json_is_told_from_its_value() -> None:
+    key = wrong(b'{"by_number": {"one": "a"}}', Marks)
+    assert (key.param, key.message) == ("by_number", "by_number: a key: expected `int`, got `str`")
+    value = wrong(b'{"by_number": {"1": 5}}', Marks)
+    assert (value.param, value.message) == ("by_number", "by_number: expected `str`, got `int`")
+
+
+def test_of_a_key_out_of_its_limits_the_object_is_named() -> None:
+    error = wrong(b'{"lists": [{}, {"abc": 1, "abcd": 2}]}', Marks)
+    assert error.param == "lists[1]"
+    assert error.message == "lists[1]: a key must have at most 3 characters"

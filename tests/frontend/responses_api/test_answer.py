@@ -92,6 +92,35 @@ async def test_what_was_not_said_is_told_by_its_default() -> None:
     assert (answer["temperature"], answer["top_p"]) == (1, 1)
 
 
+async def test_what_vllm_takes_beside_it_reaches_the_engine() -> None:
+    engine = engine_that_says(ANSWER)
+    third = encode(ANSWER)[2]
+    body = {
+        "input": "Hi", "max_output_tokens": 20, "min_tokens": 3, "stop_token_ids": [third],
+        "logit_bias": {"7": 1.5}, "ignore_eos": True, "seed": 7, "top_k": 3, "min_p": 0.25,
+    }  # fmt: skip
+    async with http_client_of(engine) as client:
+        answer = await client.post(URL, json=body)
+    assert answer.status_code == 200, answer.text
+    [request] = engine.submitted
+    sampling = request.sampling
+    assert (sampling.min_tokens, sampling.stop_token_ids) == (3, [third])
+    assert (sampling.logit_bias, sampling.seed) == ([(7, 1.5)], 7)
+    assert (sampling.top_k, sampling.min_p) == (3, 0.25)
+
+
+@pytest.mark.parametrize(("least", "num_tokens"), [(0, 3), (3, 20)])
+async def test_a_stop_token_ends_an_answer_that_is_long_enough(least: int, num_tokens: int) -> None:
+    token_ids = encode(ANSWER)
+    assert token_ids.index(token_ids[2]) == 2
+    assert token_ids[2] not in token_ids[3:20]
+    answer = await ask(
+        ANSWER, max_output_tokens=20, stop_token_ids=[token_ids[2]], min_tokens=least
+    )
+    assert answer["usage"]["output_tokens"] == num_tokens
+    assert answer["status"] == ("completed" if num_tokens == 3 else "incomplete")
+
+
 async def test_a_stream_tells_each_step_of_a_message() -> None:
     events = await stream(ANSWER)
     assert names_of(events) == [

@@ -11,6 +11,7 @@ from frontend.responses_api.renaming import renamed
     [
         ("messages", "input"),
         ("max_completion_tokens", "max_output_tokens"),
+        ("max_tokens", "max_output_tokens"),
         ("response_format.json_schema.schema", "text.format.schema"),
         ("response_format", "text.format"),
         ("tools[3].function.parameters", "tools[3].parameters"),

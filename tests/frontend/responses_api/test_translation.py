@@ -2,13 +2,14 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from cluster.errors import InvalidRequest
 from frontend.openai.decoding import convert_body
 from frontend.openai.schemas import ChatBody, FunctionDefinition, JsonSchemaFormat
 from frontend.responses_api.schemas import ResponsesBody
-from frontend.responses_api.translation import chat_body
+from frontend.responses_api.translation import _SAME, chat_body
 
 TOOL: dict[str, Any] = {
     "type": "function",
@@ -30,9 +31,20 @@ def wrong(**fields: Any) -> InvalidRequest:
 
 
 def test_fields_that_mean_the_same_keep_their_names() -> None:
-    fields = {"temperature": 0.5, "top_k": 3, "seed": 7, "stop": ["x"], "cache_salt": "a"}
+    fields = {
+        "temperature": 0.5, "top_k": 3, "min_p": 0.1, "seed": 7, "stop": ["x"], "cache_salt": "a",
+        "min_tokens": 2, "stop_token_ids": [5], "logit_bias": {"5": 1.5}, "ignore_eos": True,
+    }  # fmt: skip
     chat = translated(**fields)
     assert {name: getattr(chat, name) for name in fields} == fields
+
+
+def test_fields_that_mean_the_same_have_the_same_limits() -> None:
+    chat, here = (
+        {field.name: field.type for field in msgspec.structs.fields(body_type)}
+        for body_type in (ChatBody, ResponsesBody)
+    )
+    assert {name: here[name] for name in _SAME} == {name: chat[name] for name in _SAME}
 
 
 def test_the_limit_of_the_output_has_another_name() -> None:

@@ -1,0 +1,1 @@
+"""What an engine does otherwise on a CUDA device: attention kernels, decode graphs, memory."""

@@ -1,0 +1,143 @@
+/* Linear layers over packed weights.
+
+   Weights lie in panels [N/16][K][16], zero-padded at the end, so that a row tile reads them once
+   and in order. out[m][n] = scale[n] · (sum over k, in order of k, as one chain of fused adds) +
+   bias[n]. */
+
+struct Linear {
+    const void *panels;
+    const float *scale, *bias; /* a number a column, or none */
+    int64_t depth, columns;
+    int kind;
+};
+
+/* What a tile has summed up, to its place in the output: `width` columns, of which `columns` exist. */
+static __attribute__((noinline)) void finish_tile(const struct Linear *l, const float *sums, int rows,
+                                                  int width, int64_t column, float *out, int adds) {
+    const int64_t columns = l->columns - column < width ? l->columns - column : width;
+    for (int m = 0; m < rows; m++)
+        for (int64_t n = 0; n < columns; n += WIDTH) {
+            float *to = out + m * l->columns + column + n;
+            Vector y = load(sums + m * width + n);
+            if (l->scale)
+                y *= load_some(l->scale + column + n, columns - n);
+            if (l->bias)
+                y += load_some(l->bias + column + n, columns - n);
+            if (adds)
+                y += load_some(to, columns - n);
+            store_some(to, y, columns - n);
+        }
+}
+
+INLINE void sum_tile(const struct Linear *l, const float *x, const void *weight, enum Kind kind,
+                     int rows, int panels, float *sums) {
+    Vector sum[MAX_ROWS][4][PARTS];
+    UNROLL for (int m = 0; m < rows; m++)
+        UNROLL for (int p = 0; p < panels; p++)
+            UNROLL for (int i = 0; i < PARTS; i++)
+                sum[m][p][i] = splat(0.0f);
+    for (int64_t k = 0; k < l->depth; k++) {
+        Vector w[4][PARTS];
+        UNROLL for (int p = 0; p < panels; p++)
+            UNROLL for (int i = 0; i < PARTS; i++)
+                w[p][i] = load_kind(weight, (p * l->depth + k) * PANEL + i * WIDTH, kind);
+        UNROLL for (int m = 0; m < rows; m++) {
+            const Vector factor = splat(x[m * l->depth + k]);
+            UNROLL for (int p = 0; p < panels; p++)
+                UNROLL for (int i = 0; i < PARTS; i++)
+                    sum[m][p][i] = fused(factor, w[p][i], sum[m][p][i]);
+        }
+    }
+    UNROLL for (int m = 0; m < rows; m++)
+        UNROLL for (int p = 0; p < panels; p++)
+            UNROLL for (int i = 0; i < PARTS; i++)
+                store(sums + (m * panels + p) * PANEL + i * WIDTH, sum[m][p][i]);
+}
+
+/* As many panels at once as the registers hold: few rows need the independent sums. */
+#define PANELS_FOR(rows)                                                                           \
+    (ACCUMULATORS / ((rows) * PARTS) >= 4 ? 4 : ACCUMULATORS / ((rows) * PARTS) >= 2 ? 2 : 1)
+#define GROUP 4 /* panels that pass by a block of rows together */
+
+/* `rows` of x times `panels` panels that begin with panel number `panel`, at `weight`. */
+#define TILES(ROWS, KIND)                                                                          \
+    static __attribute__((noinline)) void tiles_##KIND##_##ROWS(                                   \
+        const struct Linear *l, const float *x, const char *weight, int64_t panel, int panels,     \
+        float *out, int adds) {                                                                    \
+        float sums[ROWS * 4 * PANEL];                                                              \
+        const int64_t panel_bytes = l->depth * PANEL * kind_bytes(KIND);                           \
+        int p = 0;                                                                                 \
+        for (; p + PANELS_FOR(ROWS) <= panels; p += PANELS_FOR(ROWS)) {                            \
+            sum_tile(l, x, weight + p * panel_bytes, KIND, ROWS, PANELS_FOR(ROWS), sums);          \
+            finish_tile(l, sums, ROWS, PANELS_FOR(ROWS) * PANEL, (panel + p) * PANEL, out, adds);  \
+        }                                                                                          \
+        for (; PANELS_FOR(ROWS) > 1 && p < panels; p++) {                                          \
+            sum_tile(l, x, weight + p * panel_bytes, KIND, ROWS, 1, sums);                         \
+            finish_tile(l, sums, ROWS, PANEL, (panel + p) * PANEL, out, adds);                     \
+        }                                                                                          \
+    }
+
+#if MAX_ROWS == 12
+#define EACH_ROWS(DO, KIND)                                                                        \
+    DO(1, KIND) DO(2, KIND) DO(3, KIND) DO(4, KIND) DO(5, KIND) DO(6, KIND) DO(7, KIND)            \
+    DO(8, KIND) DO(9, KIND) DO(10, KIND) DO(11, KIND) DO(12, KIND)
+#else
+#define EACH_ROWS(DO, KIND)                                                                        \
+    DO(1, KIND) DO(2, KIND) DO(3, KIND) DO(4, KIND) DO(5, KIND) DO(6, KIND)
+#endif
+EACH_ROWS(TILES, FLOAT32)
+EACH_ROWS(TILES, BFLOAT16)
+EACH_ROWS(TILES, INT8)
+
+typedef void (*Tiles)(const struct Linear *, const float *, const char *, int64_t, int, float *, int);
+#define NAME(ROWS, KIND) tiles_##KIND##_##ROWS,
+static const Tiles all_tiles[][MAX_ROWS + 1] = {
+    [FLOAT32] = {0, EACH_ROWS(NAME, FLOAT32)},
+    [BFLOAT16] = {0, EACH_ROWS(NAME, BFLOAT16)},
+    [INT8] = {0, EACH_ROWS(NAME, INT8)},
+};
+
+#define MANY_ROWS (8 * MAX_ROWS) /* from here on it pays to make panels float32 once, not a tile */
+
+/* `count` numbers as float32, in this thread's own memory, which the next call overwrites. */
+static const char *as_float32(const char *from, int64_t count, enum Kind kind) {
+    static __thread float *room = 0;
+    static __thread int64_t size = 0;
+    if (size < count) {
+        free(room);
+        room = aligned_alloc(64, count * sizeof(float));
+        size = count;
+    }
+    for (int64_t i = 0; i < count; i += WIDTH)
+        store(room + i, load_kind(from, i, kind));
+    return (const char *)room;
+}
+
+/* out = x·W, or out + x·W where it `adds`. Each thread has panels of its own; no barrier after. */
+static void linear_in_team(const struct Linear *l, const float *x, int64_t rows, float *out,
+                           int adds) {
+    const int64_t panels = (l->columns + PANEL - 1) / PANEL;
+    const int64_t panel_bytes = l->depth * PANEL * kind_bytes(l->kind);
+    const int64_t threads = omp_get_num_threads(), thread = omp_get_thread_num();
+    const int64_t begin = panels * thread / threads, end = panels * (thread + 1) / threads;
+    /* Rows in blocks that stay in the second-level cache while all panels pass by. */
+    int64_t block = 400000 / (l->depth * 4) / MAX_ROWS * MAX_ROWS;
+    block = block < MAX_ROWS ? MAX_ROWS : block;
+    for (int64_t first = 0; first < rows; first += block) {
+        const int64_t last = first + block < rows ? first + block : rows;
+        for (int64_t panel = begin; panel < end; panel += GROUP) {
+            const int count = end - panel < GROUP ? end - panel : GROUP;
+            const char *weight = (const char *)l->panels + panel * panel_bytes;
+            enum Kind kind = l->kind;
+            if (kind != FLOAT32 && last - first >= MANY_ROWS) {
+                weight = as_float32(weight, count * l->depth * PANEL, kind);
+                kind = FLOAT32;
+            }
+            for (int64_t m = first; m < last; m += MAX_ROWS) {
+                const int64_t tile = last - m < MAX_ROWS ? last - m : MAX_ROWS;
+                all_tiles[kind][tile](l, x + m * l->depth, weight, panel, count,
+                                      out + m * l->columns, adds);
+            }
+        }
+    }
+}

@@ -1,0 +1,1 @@
+"""A folder for PYTHONPATH, which lets the frontends of a cluster be profiled."""

@@ -1,0 +1,1 @@
+"""Servers side by side: the same seeded load, one server after the other, round by round."""
