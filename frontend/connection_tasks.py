@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 from hypercorn.asyncio.task_group import TaskGroup, _handle
 from hypercorn.config import Config
 from hypercorn.typing import AppWrapper, ASGIReceiveEvent, ASGISendEvent, Scope
+
+from frontend.streamed_body import CHUNKS_EXTENSION, ChunkWriter
 
 Put = Callable[[ASGIReceiveEvent], Awaitable[None]]
 
@@ -19,6 +21,11 @@ class ConnectionTasks(TaskGroup):
     for itself, and the connection would stay for ever.
     """
 
+    def __init__(self, loop: asyncio.AbstractEventLoop, chunks: ChunkWriter) -> None:
+        """Applications that answer requests of HTTP/1.1 find `chunks` in their scope."""
+        super().__init__(loop)
+        self._chunks = chunks
+
     async def spawn_app(
         self,
         app: AppWrapper,
@@ -27,6 +34,8 @@ class ConnectionTasks(TaskGroup):
         send: Callable[[ASGISendEvent | None], Awaitable[None]],
     ) -> Put:
         """Start the application; returns what tells it of the request."""
+        if scope["type"] == "http" and scope["http_version"] == "1.1":
+            cast("dict[str, Any]", scope["extensions"])[CHUNKS_EXTENSION] = self._chunks
         pieces: asyncio.Queue[ASGIReceiveEvent] = asyncio.Queue(config.max_app_queue_size)
         self.spawn(_handle, app, config, scope, pieces.get, send, _refuse, _refuse)
         return lambda event: _put(pieces, event)

@@ -34,12 +34,19 @@ class BytesDetokenizer:
         self._spelling = spelling
         self._hidden_token_ids = hidden_token_ids
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._is_within_character = False
 
     def push(self, token_id: int) -> str:
         """The characters that this token completes."""
         if token_id in self._hidden_token_ids:
             return ""
-        return self._decoder.decode(self._spelling[token_id])
+        if not self._is_within_character:
+            text = self._spelling.whole_text(token_id)
+            if text is not None:
+                return text
+        text = self._decoder.decode(self._spelling[token_id])
+        self._is_within_character = bool(self._decoder.getstate()[0])
+        return text
 
     def flush(self) -> str:
         """U+FFFD if the last character is incomplete."""

@@ -10,12 +10,13 @@ from starlette.types import Receive, Scope, Send
 from cluster.errors import ClusterError
 from frontend.disconnect import while_connected
 from frontend.engine_client import EngineClient
-from frontend.generation import Generation
+from frontend.generation import Generation, IndexedDelta
 from frontend.input_processor import PreparedRequest
 from frontend.openai.answer import Answer
 from frontend.openai.sse import HEADERS
 from frontend.output_processor import ChoiceDelta
 from frontend.slow_readers import send_while_read
+from frontend.streamed_body import StreamedBody
 from frontend.tokenizer import Tokenizer
 
 SECONDS_BETWEEN_SIGNS_OF_LIFE = 5.0
@@ -48,7 +49,6 @@ class GenerationResponse(Response):
         self._is_streamed = is_streamed
         self._slow_reader_seconds = slow_reader_seconds
         self._seconds_between_signs_of_life = seconds_between_signs_of_life
-        self._has_begun = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run the generation to its end."""
@@ -56,7 +56,8 @@ class GenerationResponse(Response):
         send = send_while_read(send, scope, self._slow_reader_seconds)
         try:
             if self._is_streamed:
-                await while_connected(receive, self._stream(generation, send))
+                body = StreamedBody(scope, send)
+                await while_connected(receive, self._stream(generation, body))
             else:
                 whole = await while_connected(receive, self._collect(generation))
                 response = Response(msgspec.json.encode(whole), media_type="application/json")
@@ -73,47 +74,41 @@ class GenerationResponse(Response):
             choices[news.index].extend(news.delta)
         return self._answer.whole(generation, choices)
 
-    async def _stream(self, generation: Generation, send: Send) -> None:
+    async def _stream(self, generation: Generation, body: StreamedBody) -> None:
         try:
-            await self._send_chunks(generation, send)
+            await self._send_events(generation, body)
         except ClientDisconnect:
             raise
         except Exception as error:
-            if not self._has_begun:
+            if not body.has_begun:
                 raise
             # The status line is out: the error is an event, and no [DONE] follows it.
             if not isinstance(error, ClusterError):
                 logger.exception("%s failed in mid-stream", self._prepared.response_id)
-            await _send(send, self._answer.events.error(error))
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await body.write(self._answer.events.error(error))
+        await body.end()
 
-    async def _send_chunks(self, generation: Generation, send: Send) -> None:
+    async def _send_events(self, generation: Generation, body: StreamedBody) -> None:
         form = self._answer.events
         while not generation.is_finished:
             news = await generation.next(self._seconds_between_signs_of_life)
-            events = (
-                [form.event(chunk) for chunk in self._answer.chunks(generation, news)]
-                if news is not None
-                else [form.waiting]
-            )
+            events = self._events(generation, news) if news is not None else [form.waiting]
             for event in events:
-                await self._begin(generation, send)
-                await _send(send, event)
+                if not body.has_begun:
+                    await body.begin([*HEADERS, *_headers(generation)])
+                await body.write(event)
         for chunk in self._answer.last_chunks(generation):
-            await _send(send, form.event(chunk))
+            await body.write(form.event(chunk))
         if form.done:
-            await _send(send, form.done)
+            await body.write(form.done)
 
-    async def _begin(self, generation: Generation, send: Send) -> None:
-        if not self._has_begun:
-            self._has_begun = True
-            headers = [*HEADERS, *_headers(generation)]
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
+    def _events(self, generation: Generation, news: IndexedDelta) -> list[bytes]:
+        event = self._answer.events.event
+        return [
+            chunk if isinstance(chunk, bytes) else event(chunk)
+            for chunk in self._answer.chunks(generation, news)
+        ]
 
 
 def _headers(generation: Generation) -> list[tuple[bytes, bytes]]:
     return [] if generation.is_resumable else [NOT_RESUMABLE_HEADER]
-
-
-async def _send(send: Send, body: bytes) -> None:
-    await send({"type": "http.response.body", "body": body, "more_body": True})

@@ -29,7 +29,7 @@ class HttpConnection(TCPServer):
     async def run(self) -> None:
         """Serve until either side closes."""
         try:
-            async with ConnectionTasks(self.loop) as tasks:
+            async with ConnectionTasks(self.loop, self) as tasks:
                 self._task_group: TaskGroup = tasks
                 self.protocol = self._make_protocol(tasks)
                 await self.protocol.initiate()
@@ -69,6 +69,19 @@ class HttpConnection(TCPServer):
                 await self.protocol.handle(RawData(data))
         await self.protocol.handle(Closed())
         await self.idle_task.stop()
+
+    @property
+    def takes_chunks(self) -> bool:
+        """Whether an answer is under way whose body goes out in chunks."""
+        return self.protocol.is_in_chunked_body
+
+    async def write_chunk(self, piece: bytes) -> None:
+        """Write a piece of that body, past hypercorn and h11, which would only frame it."""
+        try:
+            self.writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            await self.writer.drain()
+        except (ConnectionError, RuntimeError):  # as `protocol_send` does
+            await self.protocol.handle(Closed())
 
     async def protocol_send(self, event: Event) -> None:
         """Send what the protocol has; a connection that becomes idle after its client left ends."""

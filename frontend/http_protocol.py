@@ -10,8 +10,8 @@ import h2.exceptions
 import h11
 from hypercorn.events import Closed, Event, RawData
 from hypercorn.protocol import ProtocolWrapper
+from hypercorn.protocol.events import EndBody, Response
 from hypercorn.protocol.events import Event as StreamEvent
-from hypercorn.protocol.events import Response
 from hypercorn.protocol.h2 import H2Protocol
 from hypercorn.protocol.h11 import (
     H2CProtocolRequiredError,
@@ -24,22 +24,43 @@ from frontend.openai.errors import error_body
 
 Protocol = TypeVar("Protocol", bound=H11Protocol | H2Protocol)
 
+OK = 200
 HEAD_TOO_LARGE = 431
 
 
 class Http1(H11Protocol):
     """HTTP/1.1 with a limit for the head of a request, and with reasons for what is refused."""
 
+    is_in_chunked_body = False
+    """Whether an answer has begun whose body goes out in chunks, and has not ended."""
+    _asked_method = b""
+
     async def stream_send(self, event: StreamEvent) -> None:
         """Send a part of the answer; where it comes before the body, the client hears of the end."""
         if isinstance(event, Response) and self.connection.their_state is h11.SEND_BODY:
             event = replace(event, headers=[*event.headers, (b"connection", b"close")])
+        if isinstance(event, EndBody):
+            self.is_in_chunked_body = False
         await super().stream_send(event)
+        if isinstance(event, Response):
+            self.is_in_chunked_body = self._is_chunked(event)
+
+    def _is_chunked(self, head: Response) -> bool:
+        """Whether h11 frames the body after this head in chunks; no to all that is not plain to see."""
+        return (
+            isinstance(self.connection, h11.Connection)
+            and self.connection.their_http_version == b"1.1"
+            and self.connection.our_state is h11.SEND_BODY
+            and self._asked_method in (b"GET", b"POST")
+            and head.status_code == OK
+            and all(name.lower() != b"content-length" for name, _ in head.headers)
+        )
 
     async def _create_stream(self, request: h11.Request) -> None:
         # h11 knows the limit, and heeds it only where a head comes in several pieces.
         num_bytes = len(request.method) + len(request.target)
         num_bytes += sum(len(name) + len(value) + 4 for name, value in request.headers)
+        self._asked_method = request.method
         if num_bytes <= self.config.h11_max_incomplete_size:
             await super()._create_stream(request)
         else:
@@ -105,6 +126,11 @@ class HttpProtocol(ProtocolWrapper):
             return False
         state = self.protocol.connection.their_state
         return state is not None and str(state) in ("SEND_BODY", "ERROR")
+
+    @property
+    def is_in_chunked_body(self) -> bool:
+        """Whether an answer is under way whose body goes out in chunks of HTTP/1.1."""
+        return isinstance(self.protocol, Http1) and self.protocol.is_in_chunked_body
 
     async def handle(self, event: Event) -> None:
         """Take what the client sent."""

@@ -1,10 +1,12 @@
 """What clients got, measured where they get it."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from cluster.telemetry.metrics import counter, gauge, histogram, withdraw
 from cluster.wire.sampling import FinishReason
+from frontend.buffered_histogram import BufferedHistogram, buffered_histogram
 
 
 class EngineKnowledge(NamedTuple):
@@ -18,7 +20,11 @@ class EngineKnowledge(NamedTuple):
 
 
 class FrontendMetrics:
-    """The metrics that a frontend owns, with the labels of its cluster filled in."""
+    """The metrics that a frontend owns, with the labels of its cluster filled in.
+
+    What comes with every token is counted in memory, and written down with the end of a request and with
+    each `loop_state`: who reads the metrics sees all tokens of all requests that have ended.
+    """
 
     def __init__(self, model_name: str, frontend_index: int) -> None:
         self._model_name = model_name
@@ -27,7 +33,12 @@ class FrontendMetrics:
         self._generation_tokens = counter("generation_tokens")
         self._finished = counter("request_success")
         self._time_to_first_token = histogram("time_to_first_token_seconds")
-        self._inter_token_latency = histogram("inter_token_latency_seconds")
+        self._inter_token_latency = buffered_histogram("inter_token_latency_seconds")
+        self._told_tokens: defaultdict[int | None, int] = defaultdict(int)
+        """Those that are not written down yet."""
+        self._gaps: dict[int, BufferedHistogram] = {}
+        self._unwritten_gaps: set[int] = set()
+        """The engines for which there are some."""
         self._time_per_output_token = histogram("request_time_per_output_token_seconds")
         self._end_to_end = histogram("e2e_request_latency_seconds")
         self._prompt_length = histogram("request_prompt_tokens")
@@ -59,11 +70,16 @@ class FrontendMetrics:
 
     def tokens(self, rank: int | None, count: int) -> None:
         """A client is told of so many more output tokens, which this engine made."""
-        self._generation_tokens.labels(self._model_name, _label(rank)).inc(count)
+        self._told_tokens[rank] += count
 
     def next_tokens(self, rank: int, seconds: float) -> None:
         """So much time lay between two outputs of one request."""
-        self._inter_token_latency.labels(self._model_name, str(rank)).observe(seconds)
+        gaps = self._gaps.get(rank)
+        if gaps is None:
+            gaps = self._inter_token_latency.labels(self._model_name, str(rank))
+            self._gaps[rank] = gaps
+        gaps.note(seconds)
+        self._unwritten_gaps.add(rank)
 
     def ended(
         self,
@@ -83,6 +99,7 @@ class FrontendMetrics:
         if output_tokens > 1:
             mean = decode_seconds / (output_tokens - 1)
             self._time_per_output_token.labels(*labels).observe(mean)
+        self._write_tokens()
 
     def moved(self, cause: str) -> None:
         """A request has to go on in another engine."""
@@ -135,10 +152,20 @@ class FrontendMetrics:
         self._known_ranks = set(engines)
 
     def loop_state(self, queued: int, queued_tokens: int, lag_seconds: float) -> None:
-        """What waits here, and how late the event loop is."""
+        """What waits here, and how late the event loop is. To be told several times a second."""
         self._queue_depth.set(queued)
         self._queue_tokens.set(queued_tokens)
         self._loop_lag.set(lag_seconds)
+        self._write_tokens()
+
+    def _write_tokens(self) -> None:
+        """Write down what came with tokens."""
+        for rank, count in self._told_tokens.items():
+            self._generation_tokens.labels(self._model_name, _label(rank)).inc(count)
+        self._told_tokens.clear()
+        for rank in self._unwritten_gaps:
+            self._gaps[rank].flush()
+        self._unwritten_gaps.clear()
 
 
 def _label(rank: int | None) -> str:

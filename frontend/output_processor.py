@@ -70,6 +70,8 @@ class OutputProcessor:
         self.prompt_logprobs: list[PositionLogprobs] = []
         """From the prompt's second token on, as far as they have arrived."""
         self._options = options
+        self._is_text_alone = not (options.stops or options.is_prompt_only)
+        """Whether a batch within the answer brings its text, as far as nobody wants logprobs."""
         self._detokenizer = make_detokenizer(
             tokenizer, prompt_token_ids, options.skip_special_tokens
         )
@@ -81,6 +83,8 @@ class OutputProcessor:
         batch.check()
         for block in batch.prompt_logprobs:
             self.prompt_logprobs += read_logprobs(block)
+        if self._is_text_alone and not batch.logprobs and batch.finish_reason is None:
+            return self._more_text(batch.token_ids)
         delta = ChoiceDelta()
         if not self._options.is_prompt_only:
             positions = deque(
@@ -93,6 +97,13 @@ class OutputProcessor:
         if batch.finish_reason is not None:
             self._finish(delta, batch)
         return delta
+
+    def _more_text(self, token_ids: list[int]) -> ChoiceDelta:
+        """What most batches come to: the texts of their tokens, one after the other."""
+        self.num_output_tokens += len(token_ids)
+        text = "".join(map(self._detokenizer.push, token_ids))
+        self._num_characters += len(text)
+        return ChoiceDelta(text, token_ids)
 
     def _add_token(
         self,

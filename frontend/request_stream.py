@@ -1,6 +1,5 @@
 """The stream of one request's tokens, which outlives the engines that produce it."""
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -9,6 +8,7 @@ from cluster.errors import EngineFailed, NotServing
 from cluster.wire.messages import Blob, EngineCoreOutput, TokenLogprobs
 from cluster.wire.sampling import FinishReason
 from frontend.request import GenerationRequest
+from frontend.wake_up import WakeUp
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class RequestStream:
         self._on_abort = on_abort
         self._on_told = on_told
         self._batch = TokenBatch()
-        self._arrived = asyncio.Event()
+        self._arrived = WakeUp()
 
     def put(self, output: EngineCoreOutput) -> None:
         """Add what an engine produced; tokens that are here already are dropped."""
@@ -104,7 +104,7 @@ class RequestStream:
             f"{self.request.request_id}: output {output.first_output_index}"
             f" after {self.num_output_tokens}"
         )
-        fresh = output.token_ids[known:]
+        fresh = output.token_ids[known:] if known else output.token_ids
         self.num_output_tokens += len(fresh)
         if self.is_resumable:
             self.token_ids += fresh
@@ -125,7 +125,7 @@ class RequestStream:
             self.is_finished = True
             if output.finish_reason is FinishReason.ERROR:
                 self._tell_end(FinishReason.ERROR)  # whatever the text may be
-        self._arrived.set()
+        self._arrived.call()
 
     def fail(self, error: str, retry_after_seconds: int | None = None) -> None:
         """End the stream with an error of our own side."""
@@ -134,7 +134,7 @@ class RequestStream:
             self._batch.finish_reason = FinishReason.ERROR
             self._batch.error = error
             self._batch.retry_after_seconds = retry_after_seconds
-            self._arrived.set()
+            self._arrived.call()
             self._tell_end(FinishReason.ERROR)
 
     async def next(self, timeout_seconds: float | None = None) -> TokenBatch | None:
@@ -142,18 +142,17 @@ class RequestStream:
 
         None if nothing came within `timeout_seconds`. The batch with a `finish_reason` is the last.
         """
-        if not self._arrived.is_set():
-            try:
-                async with asyncio.timeout(timeout_seconds):
-                    await self._arrived.wait()
-            except TimeoutError:
-                return None
-        self._arrived.clear()
+        if not await self._arrived.wait(timeout_seconds):
+            return None
         batch, self._batch = self._batch, TokenBatch()
         return batch
 
     def tell(self, batch: TokenBatch, num_tokens: int) -> None:
         """The client is told of the first `num_tokens` of the batch; the others lie behind its end."""
+        if num_tokens == len(batch.token_ids):
+            if num_tokens:
+                self._on_told(Told(batch.tokens_by_rank))
+            return
         told: dict[int | None, int] = {}
         for rank, count in batch.tokens_by_rank.items():
             taken = min(count, num_tokens)
@@ -168,6 +167,7 @@ class RequestStream:
 
         Harmless if it has ended already.
         """
+        self._arrived.close()
         if not self.is_finished:
             self.is_finished = True
             self._on_abort(self)

@@ -47,15 +47,22 @@ def cut_counter() -> Counter:
 
 def send_while_read(send: Send, scope: Scope, seconds: float) -> Send:
     """A `send` that raises ClientDisconnect if the client is gone, or reads nothing for so long."""
-    limit = seconds if scope.get("http_version", "").startswith("2") else None
 
-    async def send_or_leave(message: Message) -> None:
+    async def send_in_time(message: Message) -> None:
         try:
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout(seconds):
                 await send(message)
-        except OSError as error:
+        except TimeoutError as error:
             if error.errno is None:  # our own limit; the kernel's is counted with the connection
                 cut_counter().inc()
             raise ClientDisconnect from error
+        except OSError as error:
+            raise ClientDisconnect from error
 
-    return send_or_leave
+    async def send_or_leave(message: Message) -> None:
+        try:
+            await send(message)
+        except OSError as error:
+            raise ClientDisconnect from error
+
+    return send_in_time if scope.get("http_version", "").startswith("2") else send_or_leave

@@ -22,8 +22,13 @@ class Answer(Protocol):
         """The answer that is not streamed; `choices` hold everything."""
         ...
 
-    def chunks(self, generation: Generation, news: IndexedDelta) -> Sequence[msgspec.Struct]:
-        """The events that tell this news, none if there is nothing a client would see."""
+    def chunks(
+        self, generation: Generation, news: IndexedDelta
+    ) -> Sequence[msgspec.Struct | bytes]:
+        """The events that tell this news, none if there is nothing a client would see.
+
+        What is bytes is an event that has its frame already.
+        """
         ...
 
     def last_chunks(self, generation: Generation) -> Sequence[msgspec.Struct]:

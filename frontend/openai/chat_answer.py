@@ -20,6 +20,7 @@ from frontend.openai.responses import (
 from frontend.openai.schemas import ChatBody
 from frontend.openai.sse import OPENAI_EVENTS
 from frontend.openai.stream_usage import StreamUsage
+from frontend.openai.text_events import TextEvents
 from frontend.openai.token_text import TokenText
 from frontend.openai.usage import count_usage, describe_run
 from frontend.output_processor import ChoiceDelta
@@ -59,6 +60,10 @@ class ChatAnswer:
         self._usage = StreamUsage(body.stream_options, prepared)
         self._token_text = TokenText(tokenizer, bool(body.return_tokens_as_token_ids))
         self._wants_tokens = self._wants_logprobs or self._wants_token_ids
+        self._tells_only_text = message_format.is_plain and not (
+            self._wants_tokens or self._usage.is_continuous
+        )
+        self._text_events = TextEvents()
         self._begun: set[int] = set()
 
     def whole(self, generation: Generation, choices: list[ChoiceDelta]) -> ChatCompletion:
@@ -79,9 +84,14 @@ class ChatAnswer:
             answer.prompt_token_ids = self._prepared.prompts[0].token_ids
         return answer
 
-    def chunks(self, generation: Generation, news: IndexedDelta) -> list[ChatCompletionChunk]:
+    def chunks(
+        self, generation: Generation, news: IndexedDelta
+    ) -> list[ChatCompletionChunk] | list[bytes]:
         """The role first, then text and calls; the last of a choice has its finish reason."""
         index, delta = news.index, news.delta
+        is_more_text = bool(delta.text) and delta.finish_reason is None
+        if is_more_text and self._tells_only_text and index in self._begun:
+            return [self._text_event(generation, index, delta.text)]
         pieces = self._messages[index].push(delta)
         chunks = [] if index in self._begun else [self._first_chunk(generation, index)]
         shown = [message_delta(piece, self._format) for piece in pieces]
@@ -124,6 +134,13 @@ class ChatAnswer:
             stop_reason=delta.stop_reason,
             token_ids=delta.token_ids if self._wants_token_ids else UNSET,
         )
+
+    def _text_event(self, generation: Generation, index: int, text: str) -> bytes:
+        def make_chunk(text: str) -> ChatCompletionChunk:
+            choice = ChatChunkChoice(index=index, delta=ChatDelta(content=text))
+            return self._around(generation, choice)
+
+        return self._text_events.event(index, text, make_chunk)
 
     def _first_chunk(self, generation: Generation, index: int) -> ChatCompletionChunk:
         self._begun.add(index)

@@ -10,6 +10,7 @@ from frontend.openai.responses import Completion, CompletionChoice, CompletionLo
 from frontend.openai.schemas import CompletionBody
 from frontend.openai.sse import OPENAI_EVENTS
 from frontend.openai.stream_usage import StreamUsage
+from frontend.openai.text_events import TextEvents
 from frontend.openai.token_text import TokenText
 from frontend.openai.usage import count_usage, describe_run
 from frontend.output_processor import ChoiceDelta
@@ -34,6 +35,10 @@ class CompletionAnswer:
         self._usage = StreamUsage(body.stream_options, prepared)
         self._tokenizer = tokenizer
         self._token_text = TokenText(tokenizer, bool(body.return_tokens_as_token_ids))
+        self._tells_only_text = not (
+            self._wants_logprobs or self._wants_token_ids or self._usage.is_continuous
+        )
+        self._text_events = TextEvents()
         self._begun: set[int] = set()
         self._prompt_texts: dict[int, str] = {}
 
@@ -48,27 +53,18 @@ class CompletionAnswer:
             quadriga=describe_run(generation),
         )
 
-    def chunks(self, generation: Generation, news: IndexedDelta) -> list[Completion]:
+    def chunks(self, generation: Generation, news: IndexedDelta) -> list[Completion] | list[bytes]:
         """One chunk, if the news is anything to see; the last of a choice has its finish reason."""
         index, delta = news.index, news.delta
+        is_more_text = bool(delta.text) and delta.finish_reason is None
+        if is_more_text and self._tells_only_text and index in self._begun:
+            return [self._text_event(generation, index, delta.text)]
         has_text = bool(delta.text) or delta.finish_reason is not None
         wants_tokens = self._wants_logprobs or self._wants_token_ids
         is_first_echo = self._echoes and index not in self._begun and bool(delta.token_ids)
         if not has_text and not is_first_echo and not (delta.token_ids and wants_tokens):
             return []
-        choice = self._choice(generation, index, delta)
-        chunk = Completion(
-            id=self._prepared.response_id,
-            created=self._created,
-            model=self._prepared.model,
-            choices=[choice],
-            usage=self._usage.on_chunk(generation),
-        )
-        if delta.finish_reason is None:
-            choice.stop_reason = UNSET
-        else:
-            chunk.quadriga = describe_run(generation)
-        return [chunk]
+        return [self._chunk(generation, index, delta)]
 
     def last_chunks(self, generation: Generation) -> list[Completion]:
         """A chunk without choices that tells the usage, if asked for."""
@@ -84,6 +80,26 @@ class CompletionAnswer:
                 quadriga=describe_run(generation),
             )
         ]
+
+    def _text_event(self, generation: Generation, index: int, text: str) -> bytes:
+        return self._text_events.event(
+            index, text, lambda text: self._chunk(generation, index, ChoiceDelta(text))
+        )
+
+    def _chunk(self, generation: Generation, index: int, delta: ChoiceDelta) -> Completion:
+        choice = self._choice(generation, index, delta)
+        chunk = Completion(
+            id=self._prepared.response_id,
+            created=self._created,
+            model=self._prepared.model,
+            choices=[choice],
+            usage=self._usage.on_chunk(generation),
+        )
+        if delta.finish_reason is None:
+            choice.stop_reason = UNSET
+        else:
+            chunk.quadriga = describe_run(generation)
+        return chunk
 
     def _choice(self, generation: Generation, index: int, delta: ChoiceDelta) -> CompletionChoice:
         choice = CompletionChoice(

@@ -14,11 +14,11 @@ class StreamUsage:
 
     def __init__(self, options: StreamOptions | None, prepared: PreparedRequest) -> None:
         self.is_wanted = options is not None and bool(options.include_usage)
-        self._is_continuous = self.is_wanted and bool(options and options.continuous_usage_stats)
+        self.is_continuous = self.is_wanted and bool(options and options.continuous_usage_stats)
         self._prepared = prepared
 
     def on_chunk(self, generation: Generation) -> Usage | UnsetType | None:
         """The `usage` of an event that carries text."""
-        if self._is_continuous:
+        if self.is_continuous:
             return count_usage(self._prepared, generation)
         return None if self.is_wanted else UNSET
