@@ -29,4 +29,4 @@ def test_a_stream_put_together_again_is_the_whole_answer(answers: Any, prefix: s
 @pytest.mark.parametrize("prefix", ["openai", "hosted_vllm"])
 def test_a_refusal_is_a_bad_request_in_our_words(answers: Any, prefix: str) -> None:
     assert answers[prefix]["refused"].startswith("400 ")
-    assert "temperature must be between 0 and 2" in answers[prefix]["refused"]
+    assert "temperature must be at most 2" in answers[prefix]["refused"]
