@@ -249,4 +249,5 @@ class LiveView:
         return RoutingView(
             [book.load(now) for book in self.books.values() if self.may_choose(book, now)],
             self.num_frontends,
+            now,
         )

@@ -11,6 +11,8 @@ class RoutingView(NamedTuple):
 
     loads: Sequence[EngineLoad]
     num_frontends: int
+    now: float = 0.0
+    """Seconds, on a clock that never goes back."""
 
 
 class RoutedRequest(NamedTuple):

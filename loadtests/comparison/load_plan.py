@@ -55,7 +55,7 @@ _PREFIX = (
     "conversations of many turns below shared system prompts: more than one engine's cache holds, "
     "less than all together"
 )
-_SLOW = "random prompts, one in twelve of them long; each step of engine 0 takes 0.1 s longer"
+_SLOW = "random prompts, one in twelve of them long; each step of engine 0 takes 0.4 s longer"
 _SLOW_OF_MODEL = "random prompts of equal length; each step of engine 0 takes 0.3 s longer"
 _AWAY = "random prompts of equal length; the coordinator is away half of the time"
 
@@ -90,11 +90,11 @@ _SIMULATED_PLANS = (
         "slow-engine",
         _SLOW,
         ConversationShape(
-            question_tokens=192, answer_tokens=32, long_share=1 / 12, long_tokens=3000
+            question_tokens=192, answer_tokens=32, long_share=1 / 12, long_tokens=2000
         ),
         5.0,
         _TWICE_AS_FAST,
-        ("--simulated-prefill-rate=10000", _slow_engine(0.1)),
+        ("--simulated-prefill-rate=10000", _slow_engine(0.4)),
     ),
     LoadPlan(
         "coordinator-away",

@@ -69,7 +69,7 @@ class FrontendModel:
             if self._has_room(book, now, has_begun=request.num_outputs > 0)
         ]
         hits = self._hit_tokens(request, books)
-        view = RoutingView([book.load(now) for book in books], self._num_frontends)
+        view = RoutingView([book.load(now) for book in books], self._num_frontends, now)
         choice = self._balancer.choose(view, RoutedRequest(request.context_tokens, hits))
         if choice is None:
             return False

@@ -102,9 +102,13 @@ async def test_a_storm_of_disconnects_leaves_nothing_behind(tiny_cluster: Launch
             await everything
     wait_until(tiny_cluster.is_idle, 2)
 
+    broken = [answer for answer in answers if not answer.is_whole]
+    begun = [answer for answer in broken if answer.token_ids]
+
     def all_counted() -> bool:
         counted = tiny_cluster.metric("quadriga_request_success_total", finished_reason="abort")
-        return counted - aborted == sum(not answer.is_whole for answer in answers)
+        # A client that left before its request was read has asked for nothing.
+        return len(begun) <= counted - aborted <= len(broken)
 
     wait_until(all_counted, 2)
     for gauge in ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc"):

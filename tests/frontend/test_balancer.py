@@ -71,7 +71,7 @@ def test_a_policy_remembers_no_more_after_many_choices_than_after_a_few(policy: 
 
     def remembered_bytes(rounds: range) -> int:
         for seq in rounds:
-            view = RoutingView([engine(rank, report_seq=seq) for rank in range(8)], 2)
+            view = RoutingView([engine(rank, report_seq=seq) for rank in range(8)], 2, now=seq)
             choose(one, view, RoutedRequest(10))
         return len(pickle.dumps(one))
 

@@ -48,7 +48,7 @@ def _draw_panel(axes: Axes, condition: Condition, policies: ByPolicy, measure: M
     axes.annotate(
         condition.words,
         (0, 1), xycoords="axes fraction", xytext=(0, 2), textcoords="offset points",
-        fontsize=7.5, color=SOFT.light, va="bottom",
+        fontsize=7, color=SOFT.light, va="bottom",
     )  # fmt: skip
 
 

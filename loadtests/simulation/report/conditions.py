@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from loadtests.simulation.outcome import Outcome
+from loadtests.simulation.scenario import Fault
 
 SweptField = Literal["load", "age_seconds", "frontends"]
 
@@ -31,10 +32,11 @@ class Condition(NamedTuple):
 
     @property
     def words(self) -> str:
-        """All but the workload, for the head of a table."""
+        """All but the workload, for the head of a table; of engines that are alike it says nothing."""
+        unusual = self.scenario.removeprefix(Fault.EQUAL).removeprefix(", ")
         unevenly = "" if self.is_even else " of unequal traffic"
         return (
-            f"{self.scenario}, load {self.load:.0%}, {self.engines} engines, "
+            f"{unusual}{', ' if unusual else ''}load {self.load:.0%}, {self.engines} engines, "
             f"{self.frontends} frontends{unevenly}, data {self.age_seconds * 1000:g} ms old"
         )
 

@@ -10,9 +10,13 @@ from tests.frontend.routing.loads import engine, silent_engine
 
 
 def choose(
-    policy: Policy, *loads: EngineLoad, clients: int = 1, request: RoutedRequest | None = None
+    policy: Policy,
+    *loads: EngineLoad,
+    clients: int = 1,
+    request: RoutedRequest | None = None,
+    now: float = 0.0,
 ) -> EngineChoice:
-    return policy.choose(RoutingView(loads, clients), request or RoutedRequest(100))
+    return policy.choose(RoutingView(loads, clients, now), request or RoutedRequest(100))
 
 
 # ── vLLM 0.32 ──
@@ -36,32 +40,38 @@ def test_vllms_score(load: EngineLoad, score: float) -> None:
 def test_vllms_scan_starts_one_further_each_time_and_the_first_of_equals_wins() -> None:
     policy = VLLM(random.Random(0))
     ranks = [
-        choose(policy, *(engine(rank, report_seq=seq) for rank in (2, 0, 1))).rank
-        for seq in range(1, 7)
+        choose(policy, *(engine(rank) for rank in (2, 0, 1)), now=second).rank
+        for second in range(6)
     ]
     assert ranks[:3] == ranks[3:]
     assert ranks[:3] in ([0, 1, 2], [1, 2, 0], [2, 0, 1])
 
 
 @pytest.mark.parametrize("make", [VLLM, VLLMClassic])
-def test_vllms_winner_has_waiting_requests_more_until_the_next_snapshot(
+def test_vllms_winner_has_waiting_requests_more_until_the_next_publication(
     make: Callable[[random.Random], Policy],
 ) -> None:
     policy = make(random.Random(0))
     weight = 4 if make is VLLMClassic else 1
     free, busy = engine(0), engine(1, running=50)
-    assert [choose(policy, free, busy, clients=3).scores[0] for _ in range(3)] == [
-        0, 3 * weight, 6 * weight,
-    ]  # fmt: skip
-    assert choose(policy, engine(0, report_seq=2), busy, clients=3).scores[0] == 0
-    assert choose(policy, engine(0, report_seq=2), busy, clients=3).scores[0] == 3 * weight
+    scores = [
+        choose(policy, free, busy, clients=3, now=now).scores[0] for now in (0.0, 0.05, 0.09, 0.1)
+    ]
+    assert scores == [0, 3 * weight, 6 * weight, 0]
 
 
-def test_what_vllm_added_to_an_engine_does_not_outlive_it() -> None:
+def test_vllm_hears_of_all_engines_every_tenth_of_a_second_and_not_in_between() -> None:
     policy = VLLM(random.Random(0))
-    choose(policy, engine(0), clients=9)
-    restarted = engine(0)._replace(report=None)
-    assert choose(policy, restarted, clients=9).scores[0] == 0
+    choose(policy, engine(0), engine(1), now=5.0)
+    busy = [engine(0, running=9, report_seq=2), engine(1, running=9, report_seq=2)]
+    assert max(choose(policy, *busy, now=5.05).scores.values()) < 9
+    assert set(choose(policy, *busy, now=5.2).scores.values()) == {9}
+
+
+def test_vllm_takes_an_engine_that_is_new_to_be_idle() -> None:
+    policy = VLLM(random.Random(0))
+    choose(policy, engine(0, running=9))
+    assert choose(policy, engine(0), engine(7, running=9), now=0.05).scores == {0: 10, 7: 0}
 
 
 # ── vLLM before ──
@@ -78,8 +88,7 @@ def test_the_classic_score_weighs_waiting_four_times() -> None:
 def test_the_classic_scan_always_starts_at_one_place() -> None:
     policy = VLLMClassic(random.Random(0))
     ranks = {
-        choose(policy, *(engine(rank, report_seq=seq) for rank in range(3))).rank
-        for seq in range(1, 7)
+        choose(policy, *(engine(rank) for rank in range(3)), now=second).rank for second in range(6)
     }
     assert len(ranks) == 1
 
