@@ -12,6 +12,7 @@ import msgspec
 
 from cluster.errors import ConfigError, StartupError
 from cluster.launch.embedded_model import ensure_embedded_model
+from cluster.launch.plan import SPINS_BEFORE_SLEEP
 from loadtests.arguments import output_file, positive_int
 from loadtests.engine_lab.llama_shape import SHAPES
 from loadtests.engine_lab.options import Device, EngineLoad, EngineTarget
@@ -74,6 +75,7 @@ def main(arguments: argparse.Namespace) -> int:
     """Print what was measured; 0 if every line is kept, 1 if one is not, 2 for what cannot be done."""
     # As `launch` sets it for engines; to be read when torch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("GOMP_SPINCOUNT", str(SPINS_BEFORE_SLEEP))
     try:
         with _model_folder(arguments) as folder:
             return _measure(arguments, folder)

@@ -13,6 +13,7 @@ from loadtests.engine_lab.options import EngineTarget
 from loadtests.engine_lab.reference_task import Task
 
 _MODULE = "loadtests.engine_lab.reference"
+_HOW_OURS_WAIT = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 
 
 class ReferenceProcess:
@@ -65,5 +66,5 @@ def reference_process(target: EngineTarget) -> Iterator[ReferenceProcess]:
 
 def _environment() -> dict[str, str]:
     # Its threads wait as torch lets them by default, by spinning: nobody else needs the cores.
-    environment = {name: text for name, text in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    environment = {name: text for name, text in os.environ.items() if name not in _HOW_OURS_WAIT}
     return environment | {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}

@@ -97,7 +97,7 @@ static const Tiles all_tiles[][MAX_ROWS + 1] = {
     [INT8] = {0, EACH_ROWS(NAME, INT8)},
 };
 
-#define MANY_ROWS (8 * MAX_ROWS) /* from here on it pays to make panels float32 once, not a tile */
+#define MANY_ROWS (2 * MAX_ROWS) /* from here on panels are made float32 once, not by each tile */
 
 /* `count` numbers as float32, in this thread's own memory, which the next call overwrites. */
 static const char *as_float32(const char *from, int64_t count, enum Kind kind) {

@@ -57,6 +57,7 @@ def test_two_engines_on_two_cores_have_one_each() -> None:
     assert (cores_of(first), cores_of(second)) == ([4], [7])
     assert first.environment["OMP_NUM_THREADS"] == "1"
     assert first.environment["OMP_WAIT_POLICY"] == "PASSIVE"
+    assert 0 < int(first.environment["GOMP_SPINCOUNT"]) < 100_000
 
 
 def test_more_engines_than_cores_share_them_with_one_thread_each() -> None:
