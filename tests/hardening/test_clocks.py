@@ -15,8 +15,9 @@ FOR_PEOPLE_AND_CLIENTS = {
     "frontend/openai/chat_answer.py",
     "frontend/openai/completion_answer.py",
     "frontend/responses_api/answer.py",
+    "loadtests/start_benchmark.py",
 }
-"""Where a time of day is shown, and nothing is decided by it."""
+"""Where a time of day is shown, or set beside those of a log, and nothing is decided by it."""
 
 
 def users_of_the_wall_clock() -> set[str]:
