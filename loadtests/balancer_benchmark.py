@@ -6,7 +6,6 @@ import time
 import timeit
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from statistics import median
 
 import msgspec
@@ -24,6 +23,7 @@ from frontend.engine_book import EngineBook, hits_by_rank
 from frontend.routing.marginal_cost import MARGINAL_COST
 from frontend.routing.view import RoutedRequest, RoutingView
 from loadtests.arguments import output_file, positive_int
+from loadtests.json_report import STANDARD_OUTPUT, write_json
 from loadtests.prefix_index_benchmark import measure_block_hash, measure_prefix_index
 
 DECISION_LIMIT_MICROSECONDS = {8: 50.0, 64: 200.0}
@@ -133,16 +133,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Print every price; 0 if all limits hold, 1 if one does not."""
     costs = []
-    is_quiet = arguments.json == Path("-")
+    is_quiet = arguments.json == STANDARD_OUTPUT
     for cost in measure_all(arguments.repeats):
         costs.append(cost)
         if not is_quiet:
             print(cost_line(cost), flush=True)
-    encoded = msgspec.json.format(msgspec.json.encode(costs), indent=2) + b"\n"
-    if is_quiet:
-        print(encoded.decode(), end="")
-    elif arguments.json is not None:
-        arguments.json.write_bytes(encoded)
+    write_json(costs, arguments.json)
     return 0 if all(cost.is_kept for cost in costs) else 1
 
 

@@ -8,10 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from loadtests.arguments import output_file, positive_float, positive_int, share, url
 from loadtests.http_client import BrokenConnection
+from loadtests.json_report import STANDARD_OUTPUT, write_json
 from loadtests.report_text import report_text
 from loadtests.run import RunOptions, run
 from loadtests.workload import WorkloadError
@@ -165,11 +164,7 @@ def _run(parsed: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
-    encoded = msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
-    if parsed.json == Path("-"):
-        sys.stdout.buffer.write(encoded)
-    else:
+    if parsed.json != STANDARD_OUTPUT:
         print(report_text(report))
-        if parsed.json is not None:
-            parsed.json.write_bytes(encoded)
+    write_json(report, parsed.json)
     return EXIT_ERRORS if report.errors else 0

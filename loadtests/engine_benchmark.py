@@ -16,6 +16,7 @@ from cluster.launch.plan import SPINS_BEFORE_SLEEP
 from loadtests.arguments import output_file, positive_int
 from loadtests.engine_lab.llama_shape import SHAPES
 from loadtests.engine_lab.options import Device, EngineLoad, EngineTarget
+from loadtests.json_report import STANDARD_OUTPUT, write_json
 
 EXIT_MISSED = 1
 EXIT_USAGE = 2
@@ -122,13 +123,9 @@ def _measure(arguments: argparse.Namespace, folder: Path) -> int:
 
 
 def _show(file: Path | None, report: msgspec.Struct, text: str) -> None:
-    encoded = msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
-    if file == Path("-"):
-        print(encoded.decode(), end="")
-        return
-    print(text)
-    if file is not None:
-        file.write_bytes(encoded)
+    if file != STANDARD_OUTPUT:
+        print(text)
+    write_json(report, file)
 
 
 def _say(what: str) -> None:

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -31,6 +30,7 @@ from loadtests.frontend_lab.text import (
     stage_lines,
     throughput_line,
 )
+from loadtests.json_report import STANDARD_OUTPUT, write_json
 
 WARM_UP_TOKENS = 32
 MANY_STREAMS, SHORT_STEP_SECONDS, MANY_ENGINES = 384, 0.005, 4
@@ -156,7 +156,7 @@ def main(arguments: argparse.Namespace) -> int:
     options = LoadOptions(
         **{name: getattr(arguments, name) for name in LoadOptions.__struct_fields__}
     )
-    is_quiet = arguments.json == Path("-")
+    is_quiet = arguments.json == STANDARD_OUTPUT
     report = Report(options, os.cpu_count() or 1)
     try:
         for line in _measure_all(arguments, report):
@@ -165,11 +165,7 @@ def main(arguments: argparse.Namespace) -> int:
     except DrillError as error:
         print(error, file=sys.stderr)
         return 1
-    encoded = msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
-    if is_quiet:
-        print(encoded.decode(), end="")
-    elif arguments.json is not None:
-        arguments.json.write_bytes(encoded)
+    write_json(report, arguments.json)
     return 0 if report.is_kept else 1
 
 

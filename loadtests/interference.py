@@ -10,7 +10,6 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -18,6 +17,7 @@ import msgspec
 from loadtests.arguments import output_file, positive_float, positive_int, url
 from loadtests.client import StreamingClient
 from loadtests.http_client import BrokenConnection, HttpClient
+from loadtests.json_report import STANDARD_OUTPUT, write_json
 from loadtests.large_requests import VOCABULARY_SIZE, post_beside
 from loadtests.record import RequestRecord
 from loadtests.report import percentile
@@ -139,13 +139,9 @@ def main(arguments: argparse.Namespace) -> int:
     except BrokenConnection as error:
         print(f"{arguments.url}: {error}", file=sys.stderr)
         return 1
-    encoded = msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
-    if arguments.json == Path("-"):
-        print(encoded.decode(), end="")
-    else:
+    if arguments.json != STANDARD_OUTPUT:
         print(interference_text(found))
-        if arguments.json is not None:
-            arguments.json.write_bytes(encoded)
+    write_json(found, arguments.json)
     return 0 if found.is_kept else 1
 
 

@@ -9,13 +9,11 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
-
-import msgspec
 
 from loadtests.arguments import output_file, positive_float, positive_int, url
 from loadtests.drills.stage import machine_in_words
+from loadtests.json_report import STANDARD_OUTPUT, write_json
 from loadtests.peers_lab.comparison import PeersComparison, PeersOptions, compare
 from loadtests.peers_lab.load import PeerLoad
 from loadtests.peers_lab.peer import Peer, PeerError
@@ -176,12 +174,8 @@ def _tell(turn: Turn) -> None:
 
 
 def _write(comparison: PeersComparison, arguments: argparse.Namespace) -> None:
-    encoded = msgspec.json.format(msgspec.json.encode(comparison), indent=2) + b"\n"
-    if arguments.json == Path("-"):
-        sys.stdout.write(encoded.decode())
-    else:
+    if arguments.json != STANDARD_OUTPUT:
         print(peers_text(comparison))
-        if arguments.json is not None:
-            arguments.json.write_bytes(encoded)
+    write_json(comparison, arguments.json)
     if arguments.markdown is not None:
         arguments.markdown.write_text(peers_markdown(comparison, machine_in_words()))

@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -18,6 +17,7 @@ from loadtests.driver import Driver
 from loadtests.frontend_lab.coordinator_meter import CoordinatorMeter, CoordinatorWork
 from loadtests.frontend_lab.number_list import positive_ints
 from loadtests.http_client import BrokenConnection, HttpClient
+from loadtests.json_report import STANDARD_OUTPUT, write_json
 from loadtests.record import RequestRecord
 from loadtests.report import distribution
 from loadtests.workload import random_token_prompts
@@ -175,7 +175,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Print a row for each number of engines; 0 if every request got its whole answer."""
     options = ScaleOptions(**{name: getattr(arguments, name) for name in ScaleOptions._fields})
-    is_quiet = arguments.json == Path("-")
+    is_quiet = arguments.json == STANDARD_OUTPUT
     runs: list[ScaleRun] = []
     try:
         for run in measure_scales(arguments.engines, options):
@@ -187,9 +187,5 @@ def main(arguments: argparse.Namespace) -> int:
     except DrillError as error:
         print(error, file=sys.stderr)
         return 1
-    encoded = msgspec.json.format(msgspec.json.encode(runs), indent=2) + b"\n"
-    if is_quiet:
-        print(encoded.decode(), end="")
-    elif arguments.json is not None:
-        arguments.json.write_bytes(encoded)
+    write_json(runs, arguments.json)
     return 0 if all(run.is_whole for run in runs) else 1

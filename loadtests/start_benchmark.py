@@ -9,7 +9,6 @@ import asyncio
 import re
 import sys
 import time
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -23,6 +22,7 @@ from loadtests.drills.drill import DrillError
 from loadtests.drills.stage import machine_in_words
 from loadtests.drills.waiting import wait_until
 from loadtests.http_client import BrokenConnection, HttpClient
+from loadtests.json_report import STANDARD_OUTPUT, write_json
 from loadtests.start_report import Footprint, Start, StartReport, start_lines
 from loadtests.workload import token_completion
 
@@ -163,11 +163,7 @@ def main(arguments: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return 1
     report = StartReport(options.flags, starts)
-    encoded = msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
-    if arguments.json == Path("-"):
-        print(encoded.decode(), end="")
-    else:
+    if arguments.json != STANDARD_OUTPUT:
         print(*start_lines(report, machine_in_words()), sep="\n")
-        if arguments.json is not None:
-            arguments.json.write_bytes(encoded)
+    write_json(report, arguments.json)
     return 0 if report.is_kept else 1

@@ -186,9 +186,10 @@ def fuse_layers(
 
 def _are_alike(layers: nn.ModuleList) -> bool:
     """Whether all layers have the right parts, and no setting in which they differ."""
-    return all(_has_parts(layer) for layer in layers) and all(
-        _settings(layer) == _settings(layers[0]) for layer in layers
-    )
+    if not all(_has_parts(layer) for layer in layers):
+        return False
+    first, *others = (_settings(layer) for layer in layers)
+    return all(settings == first for settings in others)
 
 
 def _has_parts(layer: nn.Module) -> bool:

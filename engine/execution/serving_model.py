@@ -73,7 +73,7 @@ def prepare_model(config: ClusterConfig, progress: Progress) -> ServingModel:
     )  # fmt: skip
     limit = fitting_length(config, limit, num_blocks)
     storage_type = PaddedKVStorage if device.type == "cuda" else KVStorage
-    fingerprint = model_fingerprint(directory)
+    fingerprint = _fingerprint(config, directory)
     if kernels is not None:
         with _weight_cache(directory, fingerprint, config.model) as cache:
             model = apply_passes(
@@ -90,7 +90,7 @@ def prepare_model(config: ClusterConfig, progress: Progress) -> ServingModel:
         storage=storage_type(info, num_blocks, config.engine.block_size, cache_dtype, device),
         info=info,
         device=device,
-        fingerprint=_fingerprint(config, directory),
+        fingerprint=fingerprint,
         max_model_len=limit,
     )
 
