@@ -93,9 +93,10 @@ async def idle_everywhere(client: DPLBClient, num_engines: int) -> None:
 async def test_requests_are_answered_and_spread_over_the_engines(start: StartCluster) -> None:
     _, client = await start()
     streams = [client.submit(request) for request in requests(16)]
+    # Those behind these go where there is room as answers come: by how fast the machine is there.
+    first_ranks = [stream.engine_rank for stream in streams[:4]]
     await check_answers(streams)
-    ranks = [stream.engine_rank for stream in streams]
-    assert {ranks.count(0), ranks.count(1)} <= set(range(5, 12))
+    assert (first_ranks.count(0), first_ranks.count(1)) == (2, 2)
     await idle_everywhere(client, 2)
 
 

@@ -105,8 +105,20 @@ def known_tokens(client: DPLBClient, rank: int) -> int:
     return book.prefix.hit_tokens(PREFIX_HASHES) if book is not None else 0
 
 
+def is_known_idle(client: DPLBClient, rank: int) -> bool:
+    """Whether nothing waits or runs in an engine by the newest report that has come here."""
+    report = client._view.books[rank].report
+    return report is not None and report.waiting + report.running == 0
+
+
 async def knows_of_prefix(client: DPLBClient, rank: int) -> None:
-    await wait_until_async(lambda: known_tokens(client, rank) == len(PREFIX))
+    """Wait for the news of the prefix, and for that of the end of whoever had it computed.
+
+    They come by two ways, in any order; and a request that runs costs more than so small a hit saves.
+    """
+    await wait_until_async(
+        lambda: known_tokens(client, rank) == len(PREFIX) and is_known_idle(client, rank)
+    )
 
 
 async def check_goes_to(client: DPLBClient, rank: int) -> None:
