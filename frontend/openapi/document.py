@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from frontend.openai.schemas import GenerationBody
+from frontend.openai.shared_fields import SharedFields
 from frontend.openapi.components import Schema, schemas_of
 from frontend.openapi.operation import EVENTS, JSON, Operation, Parameter
 
@@ -34,7 +34,7 @@ def openapi_document(
     schemas, components = schemas_of(types)
     known = list(zip(types, schemas, strict=True))
     for kind, schema in known:
-        if isinstance(kind, type) and issubclass(kind, GenerationBody):
+        if isinstance(kind, type) and issubclass(kind, SharedFields):
             _limit_lists(components[schema["$ref"].rpartition("/")[2]], limits_of_lists)
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:

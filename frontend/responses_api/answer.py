@@ -32,6 +32,7 @@ from frontend.responses_api.token_cuts import TokenCuts
 from frontend.responses_api.unsupported import LOGPROBS
 from frontend.tokenizer import Tokenizer
 from frontend.tools.choice_message import ChoiceMessage
+from frontend.tools.pieces import ReasoningPiece
 
 
 class ResponseAnswer:
@@ -47,7 +48,7 @@ class ResponseAnswer:
             prepared.message_format, tokenizer, prepared.requests[0].prompt_token_ids
         )
         self._output = Output(prepared.message_format.new_call_id)
-        self._token_text = TokenText(tokenizer, as_token_ids=False)
+        self._token_text = TokenText(tokenizer, bool(body.return_tokens_as_token_ids))
         self._cuts = TokenCuts() if LOGPROBS in (body.include or []) else None
         self._created_at = int(time.time())
         self._has_begun = False
@@ -80,6 +81,8 @@ class ResponseAnswer:
         events: list[Event] = []
         for delta in [news] if self._cuts is None else self._cuts.cut(news):
             pieces = self._message.push(delta)
+            if not self._prepared.message_format.shows_reasoning:
+                pieces = [piece for piece in pieces if not isinstance(piece, ReasoningPiece)]
             logprobs = self._token_text.chat(delta.logprobs).content
             events += self._output.push(pieces, logprobs, self._num_reasoning_tokens)
         if news.finish_reason is not None:

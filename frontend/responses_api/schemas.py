@@ -8,26 +8,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from frontend.openai.limits import (
-    CacheSalt,
-    Count,
-    FunctionName,
-    LogitBias,
-    MinP,
-    NumLogprobs,
-    Penalty,
-    PositiveCount,
-    Priority,
-    Rank,
-    RepetitionPenalty,
-    Seed,
-    SomeTokenIds,
-    Temperature,
-    TopK,
-    TopP,
-    Word,
-)
-from frontend.openai.schemas import StructuredOutputs
+from frontend.openai.limits import FunctionName, NumLogprobs, PositiveCount
+from frontend.openai.shared_fields import SharedFields
 from frontend.responses_api.metadata import Metadata
 
 
@@ -116,16 +98,12 @@ class ReasoningOptions(msgspec.Struct, kw_only=True):
     summary: str | None = None
 
 
-class ResponsesBody(msgspec.Struct, kw_only=True):
+class ResponsesBody(SharedFields, kw_only=True):
     """POST /v1/responses."""
 
-    model: str | None = None
     input: str | list[dict[str, Any]]
     instructions: str | None = None
-    stream: bool | None = None
     max_output_tokens: PositiveCount | None = None
-    temperature: Temperature | None = None
-    top_p: TopP | None = None
     tools: list[dict[str, Any]] | None = None
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None
@@ -143,27 +121,15 @@ class ResponsesBody(msgspec.Struct, kw_only=True):
     """Nothing is stored, whatever this says."""
     truncation: Literal["auto", "disabled"] | None = None
 
-    # Beyond OpenAI's, as in vLLM.
-    top_k: TopK | None = None
-    min_p: MinP | None = None
-    presence_penalty: Penalty | None = None
-    frequency_penalty: Penalty | None = None
-    repetition_penalty: RepetitionPenalty | None = None
-    seed: Seed | None = None
-    logit_bias: LogitBias | None = None
-    """From token ids to what is added to their logits."""
-    min_tokens: Count | None = None
-    """No end of text and no stop string counts before so many tokens."""
-    stop: Word | list[Word] | None = None
-    stop_token_ids: SomeTokenIds | None = None
-    ignore_eos: bool | None = None
-    structured_outputs: StructuredOutputs | None = None
+    # Beyond OpenAI's, as in chats.
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
     chat_template_kwargs: dict[str, Any] | None = None
-    priority: Priority | None = None
-    cache_salt: CacheSalt | None = None
-    data_parallel_rank: Rank | None = None
+    documents: list[Any] | None = None
+    include_reasoning: bool | None = None
 
     # Refused unless they ask for nothing: see `frontend.responses_api.unsupported`.
+    chat_template: Any = None
     background: Any = None
     previous_response_id: Any = None
     conversation: Any = None

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from cluster.errors import InvalidRequest
 from frontend.openai.schemas import (
     AllowedTool,
@@ -14,6 +16,7 @@ from frontend.openai.schemas import (
     ResponseFormat,
     ToolDefinition,
 )
+from frontend.openai.shared_fields import SharedFields
 from frontend.responses_api.conversation import read_conversation
 from frontend.responses_api.metadata import check_metadata_keys
 from frontend.responses_api.nesting import check_nesting
@@ -28,28 +31,15 @@ from frontend.responses_api.schemas import (
 from frontend.responses_api.typed_fields import checked_type, convert_part
 from frontend.responses_api.unsupported import LOGPROBS, refuse_unsupported
 
-_SAME = (
-    "model",
-    "stream",
-    "temperature",
-    "top_p",
+SAME_AS_IN_CHATS = (
+    *(field.name for field in msgspec.structs.fields(SharedFields)),
     "parallel_tool_calls",
-    "top_k",
-    "min_p",
-    "presence_penalty",
-    "frequency_penalty",
-    "repetition_penalty",
-    "seed",
-    "logit_bias",
-    "min_tokens",
-    "stop",
-    "stop_token_ids",
-    "ignore_eos",
-    "structured_outputs",
+    "add_generation_prompt",
+    "continue_final_message",
+    "chat_template",
     "chat_template_kwargs",
-    "priority",
-    "cache_salt",
-    "data_parallel_rank",
+    "documents",
+    "include_reasoning",
 )
 """Fields that mean the same under the same name."""
 
@@ -68,7 +58,7 @@ def chat_body(body: ResponsesBody) -> ChatBody:
         reasoning_effort=body.reasoning.effort if body.reasoning is not None else None,
         logprobs=wants_logprobs,
         top_logprobs=body.top_logprobs if wants_logprobs else None,
-        **{name: getattr(body, name) for name in _SAME},
+        **{name: getattr(body, name) for name in SAME_AS_IN_CHATS},
     )
 
 

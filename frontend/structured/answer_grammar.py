@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from cluster.errors import InvalidRequest
-from frontend.openai.schemas import GenerationBody, ResponseFormat, StructuredOutputs
+from frontend.openai.schemas import GenerationBody, ResponseFormat
+from frontend.openai.shared_fields import StructuredOutputs
 from frontend.structured.grammars import (
     choice_grammar,
     ebnf_grammar,

@@ -18,6 +18,7 @@ from tests.frontend.responses_api.asking import (
     without_what_is_fresh,
 )
 from tests.support.frontend_app import ANSWER, encode, engine_that_says
+from tests.support.tiny_tokenizer import tiny_tokenizer
 
 LOGPROBS: dict[str, Any] = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
 THOUGHT = "<think>the quick dog</think>Yes."
@@ -98,6 +99,7 @@ async def test_what_vllm_takes_beside_it_reaches_the_engine() -> None:
     body = {
         "input": "Hi", "max_output_tokens": 20, "min_tokens": 3, "stop_token_ids": [third],
         "logit_bias": {"7": 1.5}, "ignore_eos": True, "seed": 7, "top_k": 3, "min_p": 0.25,
+        "allowed_token_ids": [*range(5, 400)], "bad_words": ["fox"],
     }  # fmt: skip
     async with http_client_of(engine) as client:
         answer = await client.post(URL, json=body)
@@ -107,6 +109,61 @@ async def test_what_vllm_takes_beside_it_reaches_the_engine() -> None:
     assert (sampling.min_tokens, sampling.stop_token_ids) == (3, [third])
     assert (sampling.logit_bias, sampling.seed) == ([(7, 1.5)], 7)
     assert (sampling.top_k, sampling.min_p) == (3, 0.25)
+    assert sampling.allowed_token_ids == [*range(5, 400)]
+    assert encode("fox") in sampling.bad_words
+
+
+async def test_a_stop_string_is_told_where_that_is_asked_for() -> None:
+    stop = ANSWER.split()[1]
+    for is_told in (False, True):
+        answer = await ask(ANSWER, stop=stop, include_stop_str_in_output=is_told)
+        [message] = answer["output"]
+        assert message["content"][0]["text"].endswith(stop) == is_told
+
+
+async def test_special_tokens_are_told_where_that_is_asked_for() -> None:
+    for is_told in (False, True):
+        answer = await ask(f"{ANSWER}<|im_start|>", skip_special_tokens=not is_told)
+        [message] = answer["output"]
+        assert message["content"][0]["text"].endswith("<|im_start|>") == is_told
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_reasoning_is_left_out_where_that_is_asked_for(is_streamed: bool) -> None:
+    fields: dict[str, Any] = {"settings": THINKS, "include_reasoning": False}
+    if is_streamed:
+        answer = (await stream(THOUGHT, **fields))[-1]["response"]
+    else:
+        answer = await ask(THOUGHT, **fields)
+    [message] = answer["output"]
+    assert message["content"][0]["text"] == "Yes."
+    assert answer["usage"]["output_tokens_details"]["reasoning_tokens"] > 0
+
+
+async def test_the_last_turn_is_continued_where_that_is_asked_for() -> None:
+    engine = engine_that_says(ANSWER)
+    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "the quick"}]
+    fields = {"input": turns, "add_generation_prompt": False, "continue_final_message": True}
+    async with http_client_of(engine) as client:
+        answer = await client.post(URL, json=fields)
+    assert answer.status_code == 200, answer.text
+    [request] = engine.submitted
+    prompt = tiny_tokenizer().decode(request.prompt_token_ids, skip_special_tokens=False)
+    assert prompt.endswith("the quick")
+
+
+async def test_tokens_are_named_by_their_ids_where_that_is_asked_for() -> None:
+    answer = await ask(ANSWER, return_tokens_as_token_ids=True, **LOGPROBS)
+    [message] = answer["output"]
+    names = [logprob["token"] for logprob in message["content"][0]["logprobs"]]
+    assert names[:3] == [f"token_id:{token_id}" for token_id in encode(ANSWER)[:3]]
+
+
+@pytest.mark.parametrize("name", ["structural_tag", "use_beam_search", "chat_template"])
+async def test_what_no_way_to_generate_supports_is_refused_here_too(name: str) -> None:
+    async with http_client_of(engine_that_says(ANSWER)) as client:
+        answer = await client.post(URL, json={"input": "Hi", name: "x"})
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, name)
 
 
 @pytest.mark.parametrize(("least", "num_tokens"), [(0, 3), (3, 20)])

@@ -9,7 +9,7 @@ from cluster.errors import InvalidRequest
 from frontend.openai.decoding import convert_body
 from frontend.openai.schemas import ChatBody, FunctionDefinition, JsonSchemaFormat
 from frontend.responses_api.schemas import ResponsesBody
-from frontend.responses_api.translation import _SAME, chat_body
+from frontend.responses_api.translation import SAME_AS_IN_CHATS, chat_body
 
 TOOL: dict[str, Any] = {
     "type": "function",
@@ -34,9 +34,20 @@ def test_fields_that_mean_the_same_keep_their_names() -> None:
     fields = {
         "temperature": 0.5, "top_k": 3, "min_p": 0.1, "seed": 7, "stop": ["x"], "cache_salt": "a",
         "min_tokens": 2, "stop_token_ids": [5], "logit_bias": {"5": 1.5}, "ignore_eos": True,
+        "allowed_token_ids": [5], "bad_words": ["x"], "skip_special_tokens": False,
+        "include_stop_str_in_output": True, "truncate_prompt_tokens": 9, "guided_regex": "a",
+        "include_reasoning": False, "continue_final_message": True, "documents": ["a"],
     }  # fmt: skip
     chat = translated(**fields)
     assert {name: getattr(chat, name) for name in fields} == fields
+
+
+ONLY_IN_CHATS = {
+    "functions", "function_call", "logprobs", "max_completion_tokens", "max_tokens", "messages",
+    "n", "prompt_logprobs", "reasoning_effort", "response_format", "return_token_ids", "stream_options",
+    "audio", "echo", "modalities", "web_search_options",
+}  # fmt: skip
+"""What has another name or form here, or no place in a response."""
 
 
 def test_fields_that_mean_the_same_have_the_same_limits() -> None:
@@ -44,7 +55,10 @@ def test_fields_that_mean_the_same_have_the_same_limits() -> None:
         {field.name: field.type for field in msgspec.structs.fields(body_type)}
         for body_type in (ChatBody, ResponsesBody)
     )
-    assert {name: here[name] for name in _SAME} == {name: chat[name] for name in _SAME}
+    for name in SAME_AS_IN_CHATS:
+        assert here[name] == chat[name], name
+    with_other_forms = {"tools", "tool_choice", "top_logprobs"}
+    assert chat.keys() == ONLY_IN_CHATS | with_other_forms | set(SAME_AS_IN_CHATS)
 
 
 def test_the_limit_of_the_output_has_another_name() -> None:
