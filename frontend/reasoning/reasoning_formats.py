@@ -19,8 +19,16 @@ class ReasoningFormat:
         """What must be seen in the text, even where these are special tokens."""
         return (self.first_mark, self.last_mark)
 
-    def new_parser(self, prompt_text: str) -> ThinkParser:
-        """A parser for an answer to this prompt, which may have begun the reasoning, or ended it."""
+    def new_parser(self, prompt_text: str, begun_text: str = "") -> ThinkParser:
+        """A parser for an answer to this prompt, which may have begun the reasoning, or ended it.
+
+        `begun_text` is the client's beginning of the answer: content, but for what it says by marks.
+        """
+        if begun_text.strip():
+            is_open = begun_text.rfind(self.first_mark) > begun_text.rfind(self.last_mark)
+            return ThinkParser(
+                self.first_mark, self.last_mark, is_open=is_open, is_over=not is_open
+            )
         end = prompt_text.rstrip()
         is_open = end.endswith(self.first_mark) or (
             self.is_always_open and not end.endswith(self.last_mark)

@@ -13,13 +13,18 @@ class _State(enum.Enum):
 
 
 class ThinkParser:
-    """`is_open` says that the reasoning needs no first mark, e.g. since the prompt ends with it."""
+    """`is_open` says that the reasoning needs no first mark, e.g. since the prompt ends with it.
 
-    def __init__(self, first_mark: str, last_mark: str, *, is_open: bool = False) -> None:
+    `is_over` says that there is none, since the prompt ends inside the content.
+    """
+
+    def __init__(
+        self, first_mark: str, last_mark: str, *, is_open: bool = False, is_over: bool = False
+    ) -> None:
         self._first_mark = first_mark
         self._last_mark = last_mark
         self._is_open = is_open
-        self._state = _State.BEFORE
+        self._state = _State.CONTENT if is_over else _State.BEFORE
         self._text = ""
         self.has_reasoning = False
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from cluster.config import FrontendConfig
 from cluster.errors import InvalidRequest
+from frontend.openai.messages import template_messages
 from frontend.openai.schemas import ChatBody
 from frontend.reasoning.reasoning_formats import pick_reasoning_format
 from frontend.reasoning.reasoning_parser import ReasoningParser
@@ -78,8 +79,9 @@ class MessageFormats:
                 use.param,
             )
         reasoning = None if is_constrained else self._reasoning
+        begun_text = _begun_text(body)
         return MessageFormat(
-            None if reasoning is None else lambda: reasoning.new_parser(prompt_text),
+            None if reasoning is None else lambda: reasoning.new_parser(prompt_text, begun_text),
             None if use.choice == "none" else lambda: self._tool_parser(use),
             self._tools.new_call_id,
             use,
@@ -97,3 +99,11 @@ class MessageFormats:
     def _tool_parser(self, use: ToolUse) -> ToolParser:
         parser = forced_calls_parser(use) if use.is_forced else self._tools.new_parser()
         return parser if use.takes_several else FirstCallOnly(parser)
+
+
+def _begun_text(body: ChatBody) -> str:
+    """What the client has the answer begin with."""
+    if not body.continue_final_message:
+        return ""
+    text: str = template_messages(body.messages[-1:])[0]["content"]
+    return text

@@ -283,6 +283,32 @@ async def test_a_thought_that_the_template_began_is_known_by_the_prompt() -> Non
     assert (message["reasoning"], message["content"]) == ("the quick dog", "Yes.")
 
 
+@pytest.mark.parametrize("parser", ["deepseek_r1", "qwen3"])
+@pytest.mark.parametrize(
+    ("begun", "text", "reasoning", "content"),
+    [
+        ("Yes, the quick", " dog.", "", " dog."),
+        ("<think>the quick", " dog</think>Yes.", " dog", "Yes."),
+    ],
+)
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_a_final_message_goes_on_as_content_unless_it_ends_inside_a_thought(
+    parser: str, begun: str, text: str, reasoning: str, content: str, is_streamed: bool
+) -> None:
+    body = {
+        "messages": [*MESSAGES, {"role": "assistant", "content": begun}],
+        "continue_final_message": True, "add_generation_prompt": False, "stream": is_streamed,
+    }  # fmt: skip
+    async with http_client(engine_that_says(text), MODEL, reasoning_parser=parser) as client:
+        answer = await client.post("/v1/chat/completions", json=body)
+    if is_streamed:
+        told = [chunk["choices"][0]["delta"] for chunk in events_of(answer)]
+    else:
+        told = [answer.json()["choices"][0]["message"]]
+    assert "".join(part.get("reasoning") or "" for part in told) == reasoning
+    assert "".join(part.get("content") or "" for part in told) == content
+
+
 async def test_without_a_parser_the_text_is_unchanged() -> None:
     answer = await ask(THOUGHT)
     assert answer.choices[0].message.content == THOUGHT

@@ -41,6 +41,40 @@ def test_reasoning_is_told_from_content_wherever_the_text_is_cut(
     assert "".join(p.text for p in pieces if isinstance(p, ReasoningPiece)) == reasoning
 
 
+BEGUN = [
+    ("The answer", " is 4.", "", " is 4."),
+    ("The answer", "FIRSTa LASTb", "", "FIRSTa LASTb"),
+    ("FIRSTHm.LASTThe answer", " is 4.", "", " is 4."),
+    ("FIRST Hm", ", so.LAST4.", ", so.", "4."),
+    ("FIRST Hm", ", so", ", so", ""),
+]
+"""What a client has the answer begin with, how the model goes on, and what of that is reasoning."""
+
+
+@pytest.mark.parametrize("name", REASONING_FORMATS)
+@pytest.mark.parametrize(("begun", "text", "reasoning", "content"), BEGUN)
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_what_is_continued_goes_on_as_what_it_is(
+    name: str, begun: str, text: str, reasoning: str, content: str, data: Any
+) -> None:
+    format_ = REASONING_FORMATS[name]
+
+    def marked(words: str) -> str:
+        return words.replace("FIRST", format_.first_mark).replace("LAST", format_.last_mark)
+
+    prompt = "<|assistant|>\n" + marked(begun)
+    pieces = parse(format_.new_parser(prompt, marked(begun)), data.draw(cut_text(marked(text))))
+    assert content_of(pieces) == marked(content)
+    assert "".join(p.text for p in pieces if isinstance(p, ReasoningPiece)) == reasoning
+
+
+@pytest.mark.parametrize("begun", ["", " \n"])
+def test_a_beginning_of_nothing_says_nothing(begun: str) -> None:
+    pieces = parse(REASONING_FORMATS["deepseek_r1"].new_parser(begun, begun), ["Hm.</think>Yes."])
+    assert pieces == [ReasoningPiece("Hm."), ContentPiece("Yes.")]
+
+
 TEXTS = st.lists(st.sampled_from(["<think>", "</think>", "</th", "<", " ", "\n", "a", "b"]))
 
 
