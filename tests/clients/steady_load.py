@@ -1,20 +1,18 @@
-"""Short requests, one after the other on connections that are kept."""
+"""Requests, one after the other on connections that are kept."""
 
 import asyncio
-import json
 from collections import Counter
 
 import httpx
 
 from tests.support.waiting import wait_until_async
 
-BODY = {"prompt": [5, 6, 7], "max_tokens": 1, "ignore_eos": True}
-
 
 class SteadyLoad:
     """Runs while it is entered, and counts how the requests ended: by status, or by error."""
 
-    def __init__(self, url: str, num_connections: int = 16) -> None:
+    def __init__(self, url: str, num_connections: int = 16, max_tokens: int = 1) -> None:
+        self._body = {"prompt": [5, 6, 7], "max_tokens": max_tokens, "ignore_eos": True}
         self._num_connections = num_connections
         self._client = httpx.AsyncClient(
             base_url=url,
@@ -42,11 +40,9 @@ class SteadyLoad:
         await wait_until_async(lambda: self.outcomes.total() >= goal, seconds)
 
     async def _ask_on(self) -> None:
-        body = json.dumps(BODY)
-        headers = {"Content-Type": "application/json"}
         while not self._is_over:
             try:
-                answer = await self._client.post("/v1/completions", content=body, headers=headers)
+                answer = await self._client.post("/v1/completions", json=self._body)
                 self.outcomes[str(answer.status_code)] += 1
             except httpx.HTTPError as error:
                 self.outcomes[f"{type(error).__name__}: {error}"] += 1

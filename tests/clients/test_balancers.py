@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from tests.support.streaming_client import Answer, StreamingClient
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(300)]
 
 NUM_SHORT_REQUESTS = 10_000
+LONG_ANSWER_TOKENS = 50
+"""Half a second, in which a client that does not stream hears nothing."""
 STREAM: dict[str, Any] = {"prompt": [5, 6, 7], "max_tokens": 100, "ignore_eos": True}
 
 
@@ -60,13 +63,14 @@ async def test_ten_thousand_short_requests_reuse_connections_and_none_fails(
 async def test_a_killed_frontend_costs_no_request_that_has_no_answer_yet(
     balancer: Balancer, clusters: list[LaunchedCluster]
 ) -> None:
-    async with SteadyLoad(balancer.url) as load:
-        for cluster in clusters:
-            incarnation = cluster.find("frontend 0").incarnation
-            await load.wait_for_more(200)
-            await asyncio.to_thread(cluster.kill, "frontend 0")
-            await asyncio.to_thread(cluster.wait_until_restarted, "frontend 0", incarnation + 1)
-        await load.wait_for_more(200)
+    async with SteadyLoad(balancer.url, max_tokens=LONG_ANSWER_TOKENS) as load:
+        # Of both frontends of a cluster one at least has requests when it is killed.
+        for cluster, frontend in product(clusters, ("frontend 0", "frontend 1")):
+            incarnation = cluster.find(frontend).incarnation
+            await load.wait_for_more(50)
+            await asyncio.to_thread(cluster.kill, frontend)
+            await asyncio.to_thread(cluster.wait_until_restarted, frontend, incarnation + 1)
+        await load.wait_for_more(50)
     assert load.outcomes == {"200": load.outcomes.total()}
 
 
