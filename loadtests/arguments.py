@@ -30,6 +30,11 @@ def positive_int(text: str) -> int:
     return int(text)
 
 
+def positive_ints(text: str) -> tuple[int, ...]:
+    """Whole numbers from 1, separated by commas, in order and each once."""
+    return tuple(sorted({positive_int(part) for part in text.split(",")}))
+
+
 def positive_float(text: str) -> float:
     """A number above 0."""
     try:

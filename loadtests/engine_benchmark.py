@@ -13,7 +13,7 @@ import msgspec
 from cluster.errors import ConfigError, StartupError
 from cluster.launch.embedded_model import ensure_embedded_model
 from cluster.launch.plan import SPINS_BEFORE_SLEEP
-from loadtests.arguments import output_file, positive_int
+from loadtests.arguments import output_file, positive_int, positive_ints
 from loadtests.engine_lab.llama_shape import SHAPES
 from loadtests.engine_lab.options import Device, EngineLoad, EngineTarget
 from loadtests.json_report import STANDARD_OUTPUT, write_json
@@ -58,11 +58,6 @@ def _add_load(load: "argparse._ArgumentGroup") -> None:
                       help="of which the median counts (default: %(default)s)")  # fmt: skip
     load.add_argument("--steps", type=positive_int, default=_DEFAULT.steps, metavar="N",
                       help="in each repeat (default: %(default)s)")  # fmt: skip
-
-
-def positive_ints(text: str) -> tuple[int, ...]:
-    """Whole numbers from 1, separated by commas, in order and each once."""
-    return tuple(sorted({positive_int(part) for part in text.split(",")}))
 
 
 def input_file(text: str) -> Path:

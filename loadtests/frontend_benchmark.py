@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from loadtests.arguments import output_file, positive_int, share
+from loadtests.arguments import output_file, positive_int, positive_ints, share
 from loadtests.drills.cluster import Cluster
 from loadtests.drills.drill import DrillError
 from loadtests.frontend_lab.measurement import LoadOptions, Run, cluster_flags, measure_run
-from loadtests.frontend_lab.number_list import positive_ints
 from loadtests.frontend_lab.profiling import profile_frontend
 from loadtests.frontend_lab.stage_cost import StageCost
 from loadtests.frontend_lab.streaming_client import PATHS, Kind
@@ -115,7 +114,7 @@ def stages_of_config(config: bytes, repeats: int, *flags: str) -> list[StageCost
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     given = LoadOptions()
-    parser.add_argument("--frontends", type=positive_ints, default=[1, 2, 4], metavar="N,N",
+    parser.add_argument("--frontends", type=positive_ints, default=(1, 2, 4), metavar="N,N",
                         help="numbers of frontends, one cluster each (default: 1,2,4)")  # fmt: skip
     parser.add_argument("--kinds", type=kinds, default=list(PATHS), metavar="KIND,KIND",
                         help="completions, chat (default: both)")  # fmt: skip

@@ -3,19 +3,18 @@
 import argparse
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from loadtests.arguments import output_file, positive_float, positive_int
+from loadtests.arguments import output_file, positive_float, positive_int, positive_ints
 from loadtests.arrivals import poisson_arrivals
 from loadtests.client import StreamingClient
 from loadtests.drills.cluster import Cluster
 from loadtests.drills.drill import DrillError
 from loadtests.driver import Driver
 from loadtests.frontend_lab.coordinator_meter import CoordinatorMeter, CoordinatorWork
-from loadtests.frontend_lab.number_list import positive_ints
 from loadtests.http_client import BrokenConnection, HttpClient
 from loadtests.json_report import STANDARD_OUTPUT, write_json
 from loadtests.record import RequestRecord
@@ -71,7 +70,7 @@ def scale_flags(engines: int, options: ScaleOptions) -> list[str]:
     ]
 
 
-def measure_scales(counts: list[int], options: ScaleOptions) -> Iterator[ScaleRun]:
+def measure_scales(counts: Sequence[int], options: ScaleOptions) -> Iterator[ScaleRun]:
     """One cluster after the other. Raises DrillError."""
     for engines in counts:
         cluster = Cluster(*scale_flags(engines, options))
@@ -154,7 +153,7 @@ def _ratio(value: float, first: float) -> str:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     given = ScaleOptions()
-    parser.add_argument("--engines", type=positive_ints, default=[1, 4, 16, 64], metavar="N,N",
+    parser.add_argument("--engines", type=positive_ints, default=(1, 4, 16, 64), metavar="N,N",
                         help="numbers of simulated engines, one cluster each (default: 1,4,16,64)")  # fmt: skip
     parser.add_argument("--frontends", type=positive_int, default=given.frontends, metavar="N",
                         help="of each cluster (default: %(default)s)")  # fmt: skip
