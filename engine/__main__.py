@@ -50,7 +50,9 @@ def _load_model(
 
 def _import_runner_class() -> "type[ModelRunner]":
     """The runner of real models, with torch and transformers: seconds, while others are told."""
-    gc.disable()  # what is imported stays, and need not be searched again and again
+    # What is imported stays. Were it searched for garbage while it is imported and loads, and once
+    # more after that, it would take a fifth of a second of each engine's start.
+    gc.disable()
     from engine.execution.lean_import import import_transformers
 
     import_transformers()
@@ -82,7 +84,8 @@ def main() -> int:
     def load(on_progress: Callable[[EnginePhase, float], None]) -> LoadedRunner:
         on_progress(EnginePhase.LOADING, 0.0)
         runner = load_runner(config, rank, incarnation, on_progress)
-        # What is loaded stays: neither a step nor the end of the process is to search it for garbage.
+        # What is loaded stays as well, and this is all that a simulated engine has: neither a step nor
+        # the end of the process is to search it for garbage.
         gc.collect()
         gc.freeze()
         return runner

@@ -16,7 +16,8 @@ class Difference(NamedTuple):
     ours: int
     theirs: int
     logit_gap: float
-    """By how much the reference prefers its token to ours there."""
+    """By how much the reference prefers its token to ours: what lies between its two best, unless
+    ours is not even the second."""
 
 
 class ReferenceModel:
@@ -26,6 +27,7 @@ class ReferenceModel:
         self._model: Any = transformers.AutoModelForCausalLM.from_pretrained(
             directory, dtype=torch.float32
         ).eval()
+        self.stored_dtype: torch.dtype = transformers.AutoConfig.from_pretrained(directory).dtype
         self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(directory)
 
     def generate(self, prompt: list[int], max_tokens: int) -> list[int]:
@@ -49,15 +51,18 @@ class ReferenceModel:
         states: torch.Tensor = output.hidden_states[-1][0]
         return states
 
-    def difference(
-        self, prompt: list[int], ours: list[int], theirs: list[int]
-    ) -> Difference | None:
-        """The first difference of two answers; None if they are equal."""
-        pairs = zip(ours, theirs, strict=True)
-        position = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
-        if position is None:
-            return None
+    def logits(self, prompt: list[int], answer: list[int]) -> torch.Tensor:
+        """What each token of an answer is chosen by, (tokens, vocabulary)."""
         with torch.inference_mode():
-            logits = self._model(torch.tensor([prompt + theirs[:position]])).logits[0, -1]
-        gap = float(logits[theirs[position]] - logits[ours[position]])
-        return Difference(position, ours[position], theirs[position], gap)
+            logits: torch.Tensor = self._model(torch.tensor([prompt + answer[:-1]])).logits[0]
+        return logits[len(prompt) - 1 :]
+
+
+def difference(ours: list[int], theirs: list[int], logits: torch.Tensor) -> Difference | None:
+    """The first difference of two answers, by the logits of theirs; None if they are equal."""
+    pairs = zip(ours, theirs, strict=True)
+    position = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
+    if position is None:
+        return None
+    gap = float(logits[position, theirs[position]] - logits[position, ours[position]])
+    return Difference(position, ours[position], theirs[position], gap)
