@@ -21,6 +21,10 @@ from frontend.model_info import load_model_info
 from frontend.server import FrontendServer
 from frontend.tokenizer import load_tokenizer
 
+SWITCH_SECONDS = 0.001
+"""After so long a thread that tokenizes gives the interpreter's lock to the event loop, which has but little
+to do for each token, and would wait 5 ms for every turn."""
+
 
 def main() -> int:
     """Run one frontend until SIGTERM or SIGUSR1; 0 if no request had to be cut."""
@@ -32,6 +36,7 @@ def main() -> int:
     arguments = parser.parse_args()
     index, incarnation = arguments.index, arguments.incarnation
     prepare_process(f"quadriga: frontend {index}")
+    sys.setswitchinterval(SWITCH_SECONDS)
     config = load_config(arguments.config)
     configure_logging(
         f"frontend {index}.{incarnation}", config.launch.log_level, config.launch.log_format

@@ -41,6 +41,9 @@ class HttpConnection(TCPServer):
             if self._cutting is not None:
                 self._cutting.cancel()
             await self._close()
+            # What is here knows this object: that would be left to the garbage collector, whose search
+            # among all that streams hold keeps them waiting.
+            vars(self).clear()
 
     def _make_protocol(self, tasks: TaskGroup) -> HttpProtocol:
         socket = self.writer.get_extra_info("socket")

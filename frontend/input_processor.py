@@ -24,7 +24,7 @@ from frontend.openai.schemas import (
 )
 from frontend.openai.unsupported import refuse_unsupported
 from frontend.output_processor import OutputOptions
-from frontend.prompts import Prompt, read_prompts, truncated
+from frontend.prompts import Prompt, check_users_texts, read_prompts, truncated
 from frontend.request import GenerationRequest
 from frontend.request_limits import RequestLimits
 from frontend.sampling_resolver import SamplingResolver, ignores_eos, requested_max_tokens
@@ -170,8 +170,11 @@ class InputProcessor:
                 "continue_final_message and add_generation_prompt exclude each other",
                 "continue_final_message",
             )
+        messages = template_messages(body.messages)
+        if limit is not None:
+            check_users_texts(messages, self._tokenizer, limit)
         text = template.render(
-            template_messages(body.messages),
+            messages,
             add_generation_prompt=not continues and body.add_generation_prompt is not False,
             continue_final_message=continues,
             tools=tool_use.for_template(),

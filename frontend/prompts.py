@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from cluster.errors import InvalidRequest
+from frontend.chat_template import Message
 from frontend.context_limit import ContextLimit
 from frontend.tokenizer import Tokenizer
 
@@ -46,6 +47,17 @@ def read_prompts(
         if not prompts[-1].token_ids:
             raise InvalidRequest(f"{field} must have at least one token", field)
     return prompts
+
+
+def check_users_texts(messages: list[Message], tokenizer: Tokenizer, limit: ContextLimit) -> None:
+    """Raises ContextLengthExceeded if what a user says is so long that nobody need render it.
+
+    A template copies a text for each thing that it puts around it, and all streams wait meanwhile.
+    What assistants and tools say it may leave out.
+    """
+    for message in messages:
+        if message["role"] == "user":
+            limit.check_text(tokenizer.least_tokens(message["content"].strip()), "messages")
 
 
 def truncated(prompt: Prompt, num_tokens: int, max_model_len: int) -> Prompt:

@@ -8,6 +8,7 @@ from starlette.requests import Request
 
 from cluster.config import FrontendConfig
 from frontend.openai.decoding import decode_body
+from frontend.openai.decoding_pieces import decode_large_body
 from frontend.services import services_of
 
 MAX_INLINE_BYTES = 64 * 1024
@@ -28,7 +29,7 @@ async def read_body(request: Request, body_type: type[Body]) -> Body:
     data = await _read_in_time(request, services.config.frontend)
     if len(data) <= MAX_INLINE_BYTES:
         return decode_body(data, body_type)
-    return await services.tokenizing.run(decode_body, data, body_type)
+    return await services.tokenizing.run(decode_large_body, data, body_type)
 
 
 def _check_content_type(request: Request) -> None:
@@ -43,7 +44,7 @@ def _check_content_type(request: Request) -> None:
         )
 
 
-async def _read_in_time(request: Request, settings: FrontendConfig) -> bytes:
+async def _read_in_time(request: Request, settings: FrontendConfig) -> bytearray:
     try:
         async with asyncio.timeout(settings.body_timeout):
             return await _read(request, settings.max_body_bytes)
@@ -53,7 +54,7 @@ async def _read_in_time(request: Request, settings: FrontendConfig) -> bytes:
         ) from None
 
 
-async def _read(request: Request, limit_bytes: int) -> bytes:
+async def _read(request: Request, limit_bytes: int) -> bytearray:
     length = request.headers.get("content-length", "0")
     if length.isdecimal() and int(length) > limit_bytes:
         raise _too_large(limit_bytes)
@@ -62,7 +63,7 @@ async def _read(request: Request, limit_bytes: int) -> bytes:
         data += piece
         if len(data) > limit_bytes:
             raise _too_large(limit_bytes)
-    return bytes(data)
+    return data
 
 
 def _too_large(limit_bytes: int) -> HTTPException:

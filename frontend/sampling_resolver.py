@@ -12,6 +12,7 @@ from frontend.openai.schemas import ChatBody, CompletionBody, GenerationBody
 
 MIN_GREEDY_TEMPERATURE = 1e-5
 """Anything below is greedy, so that no logit is divided by next to nothing."""
+TOKENS_AT_ONCE = 8192
 _SEED_MASK = 2**63 - 1
 
 Number = TypeVar("Number", int, float)
@@ -57,15 +58,17 @@ class SamplingResolver:
 
     def check_token_ids(self, token_ids: Sequence[int], param: str) -> None:
         """Raises InvalidRequest if one of the ids is not in the vocabulary."""
-        if not token_ids:
-            return
-        lowest, highest = min(token_ids), max(token_ids)
-        if lowest < 0 or highest >= self._model.vocab_size:
-            wrong = lowest if lowest < 0 else highest
-            raise InvalidRequest(
-                f"{param}: {wrong} is not a token id; they go from 0 to {self._model.vocab_size - 1}",
-                param,
-            )
+        # In pieces, between which another thread can have a turn.
+        for first in range(0, len(token_ids), TOKENS_AT_ONCE):
+            some = token_ids[first : first + TOKENS_AT_ONCE]
+            lowest, highest = min(some), max(some)
+            if lowest < 0 or highest >= self._model.vocab_size:
+                wrong = lowest if lowest < 0 else highest
+                raise InvalidRequest(
+                    f"{param}: {wrong} is not a token id; they go from 0 to "
+                    f"{self._model.vocab_size - 1}",
+                    param,
+                )
 
     def _seed(self, asked: int | None) -> int:
         if asked is None:

@@ -6,10 +6,12 @@ that posts long prompts. What they feel is the 99th percentile of the gaps betwe
 
 import argparse
 import asyncio
+import gc
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from typing import NamedTuple
 
 import msgspec
@@ -18,7 +20,7 @@ from loadtests.arguments import output_file, positive_float, positive_int, url
 from loadtests.client import StreamingClient
 from loadtests.http_client import BrokenConnection, HttpClient
 from loadtests.json_report import STANDARD_OUTPUT, write_json
-from loadtests.large_requests import VOCABULARY_SIZE, post_beside
+from loadtests.large_requests import VOCABULARY_SIZE, poster
 from loadtests.record import RequestRecord
 from loadtests.report import percentile
 from loadtests.workload import Ask, random_token_prompts
@@ -69,15 +71,19 @@ async def measure(options: InterferenceOptions) -> Interference:
         model, options.streams, input_tokens=32, output_tokens=options.output_tokens,
         prefix_share=0.0, vocabulary_size=VOCABULARY_SIZE, seed=0,
     )  # fmt: skip
-    await stream_for(client, asks, 0.0)
-    quiet = await stream_for(client, asks, options.seconds)
     sizes = {"body": options.body_bytes, "prompt": options.prompt_tokens}
-    posting = asyncio.gather(
-        *(post_beside(options.url, options.api_key, model, kind, size, options.seconds)
-          for kind, size in sizes.items())
-    )  # fmt: skip
-    disturbed = await stream_for(client, asks, options.seconds)
-    counts = await posting
+    async with AsyncExitStack() as beside:
+        posters = [
+            await beside.enter_async_context(
+                poster(options.url, options.api_key, model, kind, size, options.seconds)
+            )
+            for kind, size in sizes.items()
+        ]
+        await stream_for(client, asks, 0.0)
+        quiet = await stream_for(client, asks, options.seconds)
+        posting = asyncio.gather(*(one.post() for one in posters))
+        disturbed = await stream_for(client, asks, options.seconds)
+        counts = await posting
     posts = {
         f"{kind} {status}": number
         for kind, counted in zip(sizes, counts, strict=True)
@@ -99,7 +105,19 @@ async def stream_for(
             records.append(await client.complete(ask, time.monotonic()))
         return records
 
-    return [record for some in await asyncio.gather(*map(repeat, asks)) for record in some]
+    with _without_collections():
+        return [record for some in await asyncio.gather(*map(repeat, asks)) for record in some]
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """No search for garbage in what is kept of the streams: their gaps would grow by what it takes."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def felt_gap(records: Sequence[RequestRecord]) -> float:

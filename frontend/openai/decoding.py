@@ -19,7 +19,7 @@ _ITEMS = re.compile(r"(\[[^\]]*\])+$")
 _MISSING = re.compile(r"^Object missing required field `(?P<field>[^`]*)`$")
 
 
-def decode_body(data: bytes, body_type: type[Body]) -> Body:
+def decode_body(data: bytes | bytearray, body_type: type[Body]) -> Body:
     """The body in `data`; lone surrogates become U+FFFD. Raises InvalidRequest naming the field."""
     try:
         return _decode(data, body_type)
@@ -42,7 +42,7 @@ def convert_body(fields: object, body_type: type[Body]) -> Body:
         raise _wrong_field(str(error), body_type) from error
 
 
-def _decode(data: bytes, body_type: type[Body]) -> Body:
+def _decode(data: bytes | bytearray, body_type: type[Body]) -> Body:
     try:
         return msgspec.json.decode(data, type=body_type)
     except msgspec.ValidationError:
@@ -53,7 +53,7 @@ def _decode(data: bytes, body_type: type[Body]) -> Body:
         return msgspec.json.decode(_without_lone_surrogates(data), type=body_type)
 
 
-def _without_lone_surrogates(data: bytes) -> bytes:
+def _without_lone_surrogates(data: bytes | bytearray) -> bytes:
     """The same JSON, with each `\\ud83d` that is half a character replaced.
 
     msgspec refuses such escapes; the standard library takes them and joins the pairs.

@@ -1,6 +1,7 @@
 """Connections that clients close: the server lets go of them at once."""
 
 import asyncio
+import gc
 import socket
 from collections.abc import AsyncIterator
 
@@ -8,6 +9,7 @@ import pytest
 from hypercorn.config import Config
 from starlette.types import Receive, Scope, Send
 
+from frontend.http_connection import HttpConnection
 from frontend.http_server import HttpServer
 from tests.support.lifespan import answer_lifespan
 from tests.support.waiting import wait_until_async
@@ -52,3 +54,21 @@ async def test_a_connection_ends_when_its_client_closes_it(
     else:
         writer.close()
     await wait_until_async(lambda: not server._connections, 5)
+
+
+async def test_a_connection_that_has_ended_is_no_work_for_the_garbage_collector(
+    served: tuple[HttpServer, int],
+) -> None:
+    server, port = served
+    gc.collect()
+    gc.disable()
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(REQUEST)
+        await reader.readuntil(b"ok")
+        writer.close()
+        await wait_until_async(lambda: not server._connections, 5)
+        left = [one for one in gc.get_objects() if isinstance(one, HttpConnection)]
+    finally:
+        gc.enable()
+    assert not left

@@ -138,3 +138,29 @@ def test_a_text_that_cannot_fit_is_refused_without_tokenizing_it(is_chat: bool) 
 
     with pytest.raises(ContextLengthExceeded, match="resulted in at least 20833 tokens"):
         prepare()
+
+
+REFUSING = """{% if messages[0].role == "user" %}{{ raise_exception("rendered") }}{% endif %}Hi"""
+
+
+def with_template(source: str) -> Tokenizer:
+    return Tokenizer(tiny_tokenizer().backend, chat_template_source=source)
+
+
+def test_what_a_user_says_that_cannot_fit_is_refused_without_rendering_it() -> None:
+    processor = InputProcessor(CONFIG, MODEL, with_template(REFUSING))
+    body = ChatBody(messages=[ChatMessage(role="user", content="a b " * 250_000)])
+    with pytest.raises(ContextLengthExceeded, match="resulted in at least"):
+        processor.prepare_chat(body, Arrival(0.0), None)
+
+
+def test_what_a_template_leaves_out_is_no_part_of_the_prompt() -> None:
+    processor = InputProcessor(CONFIG, MODEL, with_template(REFUSING))
+    body = ChatBody(messages=[ChatMessage(role="assistant", content="a b " * 250_000)])
+    assert processor.prepare_chat(body, Arrival(0.0), None).prompts[0].text == "Hi"
+
+
+def test_spaces_around_what_a_user_says_do_not_count() -> None:
+    processor = InputProcessor(CONFIG, MODEL, with_template("{{ messages[0].content | trim }}"))
+    body = ChatBody(messages=[ChatMessage(role="user", content=" " * 1_000_000 + "Hi")])
+    assert processor.prepare_chat(body, Arrival(0.0), None).prompts[0].text == "Hi"

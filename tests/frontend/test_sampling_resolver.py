@@ -11,7 +11,7 @@ from cluster.config import ClusterConfig, ModelConfig
 from cluster.errors import InvalidRequest, ModelError
 from frontend.model_info import load_model_info
 from frontend.openai.schemas import ChatBody, ChatMessage
-from frontend.sampling_resolver import SamplingResolver
+from frontend.sampling_resolver import TOKENS_AT_ONCE, SamplingResolver
 from tests.support.frontend_app import MODEL
 
 RESOLVER = SamplingResolver(MODEL, [2], random.Random(1))
@@ -60,3 +60,13 @@ def test_a_model_that_recommends_what_no_client_may_ask_for_is_refused(
     config = ClusterConfig(model=ModelConfig(model=str(tmp_path)))
     with pytest.raises(ModelError, match=next(iter(recommended))):
         load_model_info(config)
+
+
+@pytest.mark.parametrize("wrong", [-1, MODEL.vocab_size])
+@pytest.mark.parametrize("place", [0, TOKENS_AT_ONCE - 1, TOKENS_AT_ONCE, 2 * TOKENS_AT_ONCE])
+def test_a_wrong_token_id_is_found_wherever_it_is_in_a_long_list(wrong: int, place: int) -> None:
+    token_ids = [0] * (2 * TOKENS_AT_ONCE + 1)
+    RESOLVER.check_token_ids(token_ids, "prompt")
+    token_ids[place] = wrong
+    with pytest.raises(InvalidRequest, match=f"prompt: {wrong} is not a token id"):
+        RESOLVER.check_token_ids(token_ids, "prompt")
