@@ -12,8 +12,9 @@ EQUAL_SPEED_RATIO = 1.7
 difference is noise, and balancing by noise keeps them unequally busy."""
 SLOWED_DOWN_RATIO = 2.0
 """A momentary slowness counts from here on; less than that is a neighbour's passing work."""
-FORGIVEN_SECONDS = 1.0
-"""An idle engine's slowness counts half after so long: only new work can show that it is over."""
+MOMENT_FORGIVEN_SECONDS, LASTING_FORGIVEN_SECONDS = 1.0, 5.0
+"""An idle engine's slowness counts half after so long: only new work can show that it is over. What
+its usual steps say is more likely to last, and to try it costs somebody a slow answer."""
 REFERENCE_REQUESTS = 8
 """The decode step by which engines are compared."""
 LEAST_REQUEST_SHARE = 0.02
@@ -118,8 +119,10 @@ class SlownessScale:
             momentary = report.slowdown
         if prefill == decode == momentary == 1.0:
             return NO_SLOWNESS
-        weight = 0.5 ** (_unproven_seconds(load, report) / FORGIVEN_SECONDS)
-        return Slowness(prefill**weight, decode**weight, momentary**weight)
+        unproven_seconds = _unproven_seconds(load, report)
+        lasting = 0.5 ** (unproven_seconds / LASTING_FORGIVEN_SECONDS)
+        of_a_moment = 0.5 ** (unproven_seconds / MOMENT_FORGIVEN_SECONDS)
+        return Slowness(prefill**lasting, decode**lasting, momentary**of_a_moment)
 
 
 def _is_measured(rate_or_seconds: float) -> bool:

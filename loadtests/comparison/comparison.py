@@ -50,8 +50,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def passed(self) -> bool:
-        """Whether no request failed, and no line."""
+        """Whether no request failed, no engine and no line."""
         has_failed = any(summary.failed_requests for summary in self.summaries)
+        has_failed |= any(trial.report.engine_restarts for trial in self.trials)
         return not has_failed and all(verdict.passed is not False for verdict in self.verdicts)
 
 

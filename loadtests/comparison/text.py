@@ -28,10 +28,12 @@ def trial_text(trial: Trial) -> str:
         f"; {number} × {kind}: {report.error_examples[kind]}"
         for kind, number in report.errors.items()
     )
+    restarted = "".join(f"; engine {rank} was restarted" for rank in report.engine_restarts or ())
     return (
         f"{trial.load}, round {trial.round + 1}, {trial.policy}: TTFT {ttft}, "
         f"{report.completed} of {report.requests} in {report.duration_seconds:.0f} s, "
         f"hits {trial.hit_share:.0%}, processors {trial.processor_share:.0%}{failed}"
+        f"{restarted}"
     )
 
 

@@ -47,3 +47,12 @@ def test_slowness_is_forgiven_while_nothing_can_show_that_it_is_over() -> None:
     assert scale.of(idle).momentary == pytest.approx(2.0)
     unheard = engine(0, age=2.0, running=1, slowdown=4.0)
     assert scale.of(unheard).momentary == pytest.approx(4.0**0.25)
+
+
+def test_what_usual_steps_say_is_forgiven_later_than_a_passing_slowness() -> None:
+    """Else every few seconds somebody waits for an engine that was always slow."""
+    typical = Speeds(prefill_tokens_per_second=1000.0)
+    idle = engine(0, prefill_tokens_per_second=250, slowdown=4.0, seconds_since_step=5.0)
+    slowness = SlownessScale(typical).of(idle)
+    assert slowness.prefill == pytest.approx(2.0)
+    assert slowness.momentary < 1.1

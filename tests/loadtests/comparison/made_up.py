@@ -1,8 +1,11 @@
 """Made-up trials for the tests of summaries, verdicts and pages."""
 
+from collections import Counter
+
 from loadtests.comparison.trial import Trial
 from loadtests.record import RequestRecord, TokenArrival
 from loadtests.report import make_report
+from loadtests.server_counters import ServerCounters
 
 
 def record(
@@ -21,16 +24,18 @@ def trial(
     number: int = 0,
     errors: int = 0,
     engine_requests: tuple[int, ...] = (1, 1),
+    restarts: int = 0,
     goodput_lost: float | None = None,
 ) -> Trial:
-    """A trial whose answers began after these times, and of whose requests some failed."""
+    """A trial whose answers began after these times, and of whose requests some failed; engine 1 did."""
     records = [record(seconds) for seconds in ttft_seconds]
     records += [record(error_kind="HTTP 500") for _ in range(errors)]
+    counted = ServerCounters(Counter(), Counter(), Counter({"1": restarts} if restarts else {}))
     return Trial(
         load=load,
         policy=policy,
         round=number,
-        report=make_report(records, url="", model="tiny", load="", counted=None),
+        report=make_report(records, url="", model="tiny", load="", counted=counted),
         hit_share=0.25,
         engine_requests=list(engine_requests),
         processor_share=0.5,

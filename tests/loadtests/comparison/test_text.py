@@ -60,8 +60,14 @@ def test_a_failed_request_is_named_as_soon_as_its_trial_is_over() -> None:
     assert "1 × HTTP 500" in trial_text(trial("vllm", 0.1, errors=1))
 
 
-def test_a_comparison_passes_if_no_line_and_no_request_failed() -> None:
+def test_an_engine_that_was_restarted_is_named_too() -> None:
+    assert "restarted" not in trial_text(FAST)
+    assert "engine 1 was restarted" in trial_text(trial("vllm", 0.1, restarts=1))
+
+
+def test_a_comparison_passes_if_no_line_no_request_and_no_engine_failed() -> None:
     assert comparison([FAST, SLOW]).passed
     assert comparison([FAST]).passed
     assert not comparison([SLOW, trial("marginal-cost", 0.4, load="prefix")]).passed
     assert not comparison([FAST, trial("vllm", 0.4, load="prefix", errors=1)]).passed
+    assert not comparison([FAST, trial("vllm", 0.4, load="prefix", restarts=1)]).passed
