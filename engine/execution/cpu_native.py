@@ -36,12 +36,13 @@ class LinearArguments(ctypes.Structure):
         panels: torch.Tensor,
         scale: torch.Tensor | None,
         bias: torch.Tensor | None,
+        depth: int,
         columns: int,
     ) -> "LinearArguments":
-        """Panels (columns / 16, depth, 16), and a float32 number a column of the others."""
+        """Panels as `PackedWeight` has them, and a float32 number a column of the others."""
         return cls(
             panels=panels.data_ptr(), scale=address(scale), bias=address(bias),
-            depth=panels.shape[1], columns=columns, kind=KINDS[panels.dtype],
+            depth=depth, columns=columns, kind=KINDS[panels.dtype],
         )  # fmt: skip
 
 

@@ -24,16 +24,25 @@ class KVStorage:
         self.num_blocks = num_blocks
         self.block_size = block_size
         self.dtype = dtype
-        self.keys = [_zeros(shape, dtype, device) for _ in range(info.num_layers)]
-        self.values = [_zeros(shape, dtype, device) for _ in range(info.num_layers)]
+        self.keys = [self._zeros(shape, device) for _ in range(info.num_layers)]
+        self.values = [self._zeros(shape, device) for _ in range(info.num_layers)]
+
+    def _zeros(self, shape: tuple[int, ...], device: torch.device) -> torch.Tensor:
+        return torch.zeros(shape, dtype=self.dtype, device=device)
 
 
-def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    if device.type != "cpu":
-        return torch.zeros(shape, dtype=dtype, device=device)
-    # numpy's zeros take no memory until they are written to; torch's do at once.
-    raw = numpy.zeros(math.prod(shape) * dtype.itemsize, dtype=numpy.uint8)
-    return torch.from_numpy(raw).view(dtype).view(shape)
+class HeadMajorKVStorage(KVStorage):
+    """A storage in main memory in which each KV head's rows of a block lie together.
+
+    So attention reads a block in order, which is how the processor foresees what comes next.
+    """
+
+    def _zeros(self, shape: tuple[int, ...], device: torch.device) -> torch.Tensor:
+        blocks, block_size, kv_heads, head_dim = shape
+        # numpy's zeros take no memory until they are written to; torch's do at once.
+        raw = numpy.zeros(math.prod(shape) * self.dtype.itemsize, dtype=numpy.uint8)
+        rows = torch.from_numpy(raw).view(self.dtype).view(blocks, kv_heads, block_size, head_dim)
+        return rows.transpose(1, 2)
 
 
 def kv_dtype(config: EngineConfig, weights: torch.dtype, device: torch.device) -> torch.dtype:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
+from torch import nn
 
 from engine.execution.cpu_native import PANEL_COLUMNS, LinearArguments
 from engine.execution.kept_panels import Packed
@@ -15,6 +16,7 @@ Keep = Callable[[torch.Tensor, Callable[[], Packed]], Packed]
 """Gives what a function makes of a weight, or what it has made of it before."""
 
 _LARGEST_INT8 = 127
+_GROUP_BYTES = 4
 
 
 def pack_anew(_: torch.Tensor, pack: Callable[[], Packed]) -> Packed:
@@ -23,10 +25,11 @@ def pack_anew(_: torch.Tensor, pack: Callable[[], Packed]) -> Packed:
 
 
 class PackedWeight:
-    """Panels (columns / 16, depth, 16), padded with zeros, with a scale a column where they are int8.
+    """Panels (columns / 16, depth / g, 16, g), padded with zeros; g numbers take 32 bits.
 
-    bfloat16 stays as it is, so that nothing is lost of such a checkpoint; all else becomes float32,
-    or int8 if that is asked for: each column rounded to 255 levels up to its largest number.
+    That is as the processors take them that multiply whole tiles. bfloat16 stays as it is, so that
+    nothing is lost of such a checkpoint; all else becomes float32, or int8 if that is asked for: each
+    column rounded to 255 levels up to its largest number, and with a scale.
     """
 
     def __init__(
@@ -39,11 +42,14 @@ class PackedWeight:
         self.columns, self.depth = weight.shape
         self.panels, self._scale = keep(weight, partial(_packed, weight, int8))
         self._bias = None if bias is None else own(bias)
-        self.argument = LinearArguments.of(self.panels, self._scale, self._bias, self.columns)
+        self.argument = LinearArguments.of(
+            self.panels, self._scale, self._bias, self.depth, self.columns
+        )
 
     def rows(self, indexes: torch.Tensor) -> torch.Tensor:
         """(…) output columns to their weights, (…, depth) float32."""
-        rows = self.panels[indexes // PANEL_COLUMNS, :, indexes % PANEL_COLUMNS].float()
+        panels, columns = indexes // PANEL_COLUMNS, indexes % PANEL_COLUMNS
+        rows = self.panels[panels, :, columns].flatten(indexes.dim())[..., : self.depth].float()
         return rows if self._scale is None else rows * self._scale[indexes, None]
 
 
@@ -69,8 +75,10 @@ def _rounded(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _panels(weight: torch.Tensor) -> torch.Tensor:
-    columns, depth = weight.shape
-    padding = -columns % PANEL_COLUMNS
-    if padding:
-        weight = torch.cat([weight, weight.new_zeros((padding, depth))])
-    return weight.view(-1, PANEL_COLUMNS, depth).transpose(1, 2).contiguous()
+    group = _GROUP_BYTES // weight.itemsize
+    missing_columns, missing_depth = (
+        -size % whole for size, whole in zip(weight.shape, (PANEL_COLUMNS, group), strict=True)
+    )
+    weight = nn.functional.pad(weight, (0, missing_depth, 0, missing_columns))
+    panels = weight.view(-1, PANEL_COLUMNS, weight.shape[1] // group, group)
+    return panels.transpose(1, 2).contiguous()

@@ -89,14 +89,14 @@ class TorchAttention:
         for run in step.batch.runs:
             rows = slice(start, start + run.num_tokens)
             context = run.first_position + run.num_tokens
-            slots = self._slots(run.block_table, context, step.storage.block_size, query.device)
-            new = slots[run.first_position :]
-            keys.flatten(0, 1)[new] = _in_range(key[:, rows].transpose(0, 1), keys.dtype)
-            values.flatten(0, 1)[new] = _in_range(value[:, rows].transpose(0, 1), values.dtype)
+            places = self._places(run.block_table, context, step.storage.block_size, query.device)
+            new = [part[run.first_position :] for part in places]
+            keys[*new] = _in_range(key[:, rows].transpose(0, 1), keys.dtype)
+            values[*new] = _in_range(value[:, rows].transpose(0, 1), values.dtype)
             out[rows] = nn.functional.scaled_dot_product_attention(
                 query[None, :, rows],
-                keys.flatten(0, 1)[slots].transpose(0, 1)[None].to(query.dtype),
-                values.flatten(0, 1)[slots].transpose(0, 1)[None].to(query.dtype),
+                keys[*places].transpose(0, 1)[None].to(query.dtype),
+                values[*places].transpose(0, 1)[None].to(query.dtype),
                 attn_mask=self._mask(run.first_position, context, query.device),
                 scale=scale,
                 enable_gqa=True,
@@ -105,12 +105,13 @@ class TorchAttention:
         return out
 
     @staticmethod
-    def _slots(
+    def _places(
         block_table: list[int], context: int, block_size: int, device: torch.device
-    ) -> torch.Tensor:
-        blocks = torch.tensor(block_table[: -(-context // block_size)], device=device)
-        offsets = torch.arange(block_size, device=device)
-        return (blocks[:, None] * block_size + offsets).flatten()[:context]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Block and slot of each position, in any memory order of the storage."""
+        positions = torch.arange(context, device=device)
+        blocks = torch.tensor(block_table, device=device)
+        return blocks[positions // block_size], positions % block_size
 
     @staticmethod
     def _mask(first: int, context: int, device: torch.device) -> torch.Tensor | None:

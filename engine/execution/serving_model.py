@@ -19,7 +19,12 @@ from engine.execution.cuda.kv_pages import PaddedKVStorage
 from engine.execution.cuda.memory_profile import profile_cache_bytes
 from engine.execution.kept_panels import KeptPanels
 from engine.execution.kv_budget import choose_num_blocks, fitting_length, length_limit
-from engine.execution.kv_storage import KVStorage, default_bytes, kv_dtype
+from engine.execution.kv_storage import (
+    HeadMajorKVStorage,
+    KVStorage,
+    default_bytes,
+    kv_dtype,
+)
 from engine.execution.loader import check_supported, describe, load_config, load_model
 from engine.execution.model_info import ModelInfo, model_fingerprint, weight_files, weights_stamp
 from engine.execution.native_build import NoCompiler
@@ -72,7 +77,7 @@ def prepare_model(config: ClusterConfig, progress: Progress) -> ServingModel:
         _cache_bytes(config.engine, model, info, attention, cache_dtype, limit, device),
     )  # fmt: skip
     limit = fitting_length(config, limit, num_blocks)
-    storage_type = PaddedKVStorage if device.type == "cuda" else KVStorage
+    storage_type = PaddedKVStorage if device.type == "cuda" else HeadMajorKVStorage
     fingerprint = _fingerprint(config, directory)
     if kernels is not None:
         with _weight_cache(directory, fingerprint, config.model) as cache:

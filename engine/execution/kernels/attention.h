@@ -12,7 +12,7 @@ struct Attention {
     const float *query, *key, *value; /* (token, head, lane) through strides */
     int64_t query_token_stride, query_head_stride, key_token_stride, key_head_stride,
         value_token_stride, value_head_stride;
-    void *key_cache, *value_cache; /* (block, slot, kv head, lane) */
+    void *key_cache, *value_cache; /* (block, kv head, slot, lane): a block's rows are read in order */
     const int32_t *query_start;    /* sequences + 1 */
     const int32_t *first_position; /* sequences */
     const int32_t *block_table;    /* all tables, one after another */
@@ -26,7 +26,7 @@ struct Attention {
 INLINE int64_t cache_index(const struct Attention *a, int64_t sequence, int64_t position,
                            int64_t kv_head) {
     const int64_t block = a->block_table[a->table_start[sequence] + position / a->block_size];
-    return ((block * a->block_size + position % a->block_size) * a->kv_heads + kv_head) *
+    return ((block * a->kv_heads + kv_head) * a->block_size + position % a->block_size) *
            a->head_dim;
 }
 
@@ -167,12 +167,12 @@ INLINE void add_values(struct Tile *t, const void *values, enum Kind kind, int64
 
 INLINE void find_rows(const struct Attention *a, int64_t *row_index, int64_t sequence,
                       int64_t kv_head, int64_t start, int64_t count, enum Kind kind) {
-    /* Where each position's row lies. They are scattered, so memory is asked for them early. */
-    const int64_t row = a->kv_heads * a->head_dim, bytes = kind == FLOAT32 ? 4 : 2;
+    /* Where each position's row lies. Blocks are scattered, so memory is asked for them early. */
+    const int64_t bytes = kind_bytes(kind);
     const int32_t *block = a->block_table + a->table_start[sequence] + start / a->block_size;
     int64_t slot = start % a->block_size;
     for (int64_t j = 0; j < count; j++) {
-        row_index[j] = (*block * a->block_size + slot) * row + kv_head * a->head_dim;
+        row_index[j] = ((*block * a->kv_heads + kv_head) * a->block_size + slot) * a->head_dim;
         for (int64_t byte = 0; byte < a->head_dim * bytes; byte += 64) {
             __builtin_prefetch((const char *)a->key_cache + row_index[j] * bytes + byte);
             __builtin_prefetch((const char *)a->value_cache + row_index[j] * bytes + byte);

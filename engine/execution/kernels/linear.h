@@ -1,8 +1,9 @@
 /* Linear layers over packed weights.
 
-   Weights lie in panels [N/16][K][16], zero-padded at the end, so that a row tile reads them once
-   and in order. out[m][n] = scale[n] · (sum over k, in order of k, as one chain of fused adds) +
-   bias[n]. */
+   Weights lie in panels of 16 columns, zero-padded at the end, so that a row tile reads them once and in
+   order: [N/16][K/g][16][g], where g numbers take 32 bits: one float32, two bfloat16, four int8.
+   out[m][n] = scale[n] · (sum over k, in order of k, as one chain of fused adds) + bias[n], or as exact a
+   sum in tiles (tiles.h). */
 
 struct Linear {
     const void *panels;
@@ -15,39 +16,59 @@ struct Linear {
 static __attribute__((noinline)) void finish_tile(const struct Linear *l, const float *sums, int rows,
                                                   int width, int64_t column, float *out, int adds) {
     const int64_t columns = l->columns - column < width ? l->columns - column : width;
-    for (int m = 0; m < rows; m++)
-        for (int64_t n = 0; n < columns; n += WIDTH) {
+    for (int64_t n = 0; n < columns; n += WIDTH) {
+        const int64_t left = columns - n;
+        const Vector scale = l->scale ? load_some(l->scale + column + n, left) : splat(1.0f);
+        const Vector bias = l->bias ? load_some(l->bias + column + n, left) : splat(0.0f);
+        for (int m = 0; m < rows; m++) {
             float *to = out + m * l->columns + column + n;
-            Vector y = load(sums + m * width + n);
-            if (l->scale)
-                y *= load_some(l->scale + column + n, columns - n);
-            if (l->bias)
-                y += load_some(l->bias + column + n, columns - n);
-            if (adds)
-                y += load_some(to, columns - n);
-            store_some(to, y, columns - n);
+            const Vector y = load(sums + m * width + n) * scale + bias;
+            store_some(to, adds ? y + load_some(to, left) : y, left);
         }
+    }
 }
 
-INLINE void sum_tile(const struct Linear *l, const float *x, const void *weight, enum Kind kind,
+INLINE int64_t group_size(enum Kind kind) { return 4 / kind_bytes(kind); }
+
+INLINE int64_t panel_bytes(int64_t depth, enum Kind kind) {
+    return (depth + group_size(kind) - 1) / group_size(kind) * PANEL * 4;
+}
+
+/* Part i of the columns, number j of group `group`. */
+INLINE Vector load_weights(const char *panel, int64_t group, int j, int i, enum Kind kind) {
+    Integers all;
+    memcpy(&all, panel + (group * PANEL + i * WIDTH) * 4, sizeof all);
+    if (kind == BFLOAT16)
+        return (Vector)(j ? all & UPPER_HALF : all << 16);
+    if (kind == INT8)
+        return __builtin_convertvector(all << (24 - 8 * j) >> 24, Vector);
+    return (Vector)all;
+}
+
+INLINE void sum_tile(const struct Linear *l, const float *x, const char *weight, enum Kind kind,
                      int rows, int panels, float *sums) {
     Vector sum[MAX_ROWS][4][PARTS];
     UNROLL for (int m = 0; m < rows; m++)
         UNROLL for (int p = 0; p < panels; p++)
             UNROLL for (int i = 0; i < PARTS; i++)
                 sum[m][p][i] = splat(0.0f);
-    for (int64_t k = 0; k < l->depth; k++) {
-        Vector w[4][PARTS];
-        UNROLL for (int p = 0; p < panels; p++)
-            UNROLL for (int i = 0; i < PARTS; i++)
-                w[p][i] = load_kind(weight, (p * l->depth + k) * PANEL + i * WIDTH, kind);
-        UNROLL for (int m = 0; m < rows; m++) {
-            const Vector factor = splat(x[m * l->depth + k]);
+    const int size = group_size(kind);
+    const int64_t bytes = panel_bytes(l->depth, kind);
+    for (int64_t k = 0; k < l->depth; k += size)
+        UNROLL for (int j = 0; j < size; j++) {
+            if (j && k + j == l->depth)
+                break;
+            Vector w[4][PARTS];
             UNROLL for (int p = 0; p < panels; p++)
                 UNROLL for (int i = 0; i < PARTS; i++)
-                    sum[m][p][i] = fused(factor, w[p][i], sum[m][p][i]);
+                    w[p][i] = load_weights(weight + p * bytes, k / size, j, i, kind);
+            UNROLL for (int m = 0; m < rows; m++) {
+                const Vector factor = splat(x[m * l->depth + k + j]);
+                UNROLL for (int p = 0; p < panels; p++)
+                    UNROLL for (int i = 0; i < PARTS; i++)
+                        sum[m][p][i] = fused(factor, w[p][i], sum[m][p][i]);
+            }
         }
-    }
     UNROLL for (int m = 0; m < rows; m++)
         UNROLL for (int p = 0; p < panels; p++)
             UNROLL for (int i = 0; i < PARTS; i++)
@@ -65,14 +86,14 @@ INLINE void sum_tile(const struct Linear *l, const float *x, const void *weight,
         const struct Linear *l, const float *x, const char *weight, int64_t panel, int panels,     \
         float *out, int adds) {                                                                    \
         float sums[ROWS * 4 * PANEL];                                                              \
-        const int64_t panel_bytes = l->depth * PANEL * kind_bytes(KIND);                           \
+        const int64_t bytes = panel_bytes(l->depth, KIND);                                         \
         int p = 0;                                                                                 \
         for (; p + PANELS_FOR(ROWS) <= panels; p += PANELS_FOR(ROWS)) {                            \
-            sum_tile(l, x, weight + p * panel_bytes, KIND, ROWS, PANELS_FOR(ROWS), sums);          \
+            sum_tile(l, x, weight + p * bytes, KIND, ROWS, PANELS_FOR(ROWS), sums);                \
             finish_tile(l, sums, ROWS, PANELS_FOR(ROWS) * PANEL, (panel + p) * PANEL, out, adds);  \
         }                                                                                          \
         for (; PANELS_FOR(ROWS) > 1 && p < panels; p++) {                                          \
-            sum_tile(l, x, weight + p * panel_bytes, KIND, ROWS, 1, sums);                         \
+            sum_tile(l, x, weight + p * bytes, KIND, ROWS, 1, sums);                               \
             finish_tile(l, sums, ROWS, PANEL, (panel + p) * PANEL, out, adds);                     \
         }                                                                                          \
     }
@@ -99,27 +120,32 @@ static const Tiles all_tiles[][MAX_ROWS + 1] = {
 
 #define MANY_ROWS (2 * MAX_ROWS) /* from here on panels are made float32 once, not by each tile */
 
-/* `count` numbers as float32, in this thread's own memory, which the next call overwrites. */
-static const char *as_float32(const char *from, int64_t count, enum Kind kind) {
-    static __thread float *room = 0;
-    static __thread int64_t size = 0;
-    if (size < count) {
-        free(room);
-        room = aligned_alloc(64, count * sizeof(float));
-        size = count;
-    }
-    for (int64_t i = 0; i < count; i += WIDTH)
-        store(room + i, load_kind(from, i, kind));
-    return (const char *)room;
+/* `count` panels as float32, in this thread's own memory, which the next call overwrites. */
+static const char *as_float32(const struct Linear *l, const char *from, int count) {
+    static __thread struct Room room;
+    const int size = group_size(l->kind);
+    const int64_t groups = (l->depth + size - 1) / size;
+    float *to = room_for(&room, count * groups * size * PANEL * sizeof *to);
+    float *next = to;
+    for (int p = 0; p < count; p++)
+        for (int64_t k = 0; k < l->depth; k++)
+            UNROLL for (int i = 0; i < PARTS; i++, next += WIDTH)
+                store(next, load_weights(from + p * groups * PANEL * 4, k / size, k % size, i, l->kind));
+    return (const char *)to;
 }
+
+#include "tiles.h"
 
 /* out = x·W, or out + x·W where it `adds`. Each thread has panels of its own; no barrier after. */
 static void linear_in_team(const struct Linear *l, const float *x, int64_t rows, float *out,
                            int adds) {
     const int64_t panels = (l->columns + PANEL - 1) / PANEL;
-    const int64_t panel_bytes = l->depth * PANEL * kind_bytes(l->kind);
     const int64_t threads = omp_get_num_threads(), thread = omp_get_thread_num();
     const int64_t begin = panels * thread / threads, end = panels * (thread + 1) / threads;
+    if (has_tiles(l)) {
+        linear_in_tiles(l, x, rows, begin, end, out, adds);
+        return;
+    }
     /* Rows in blocks that stay in the second-level cache while all panels pass by. */
     int64_t block = 400000 / (l->depth * 4) / MAX_ROWS * MAX_ROWS;
     block = block < MAX_ROWS ? MAX_ROWS : block;
@@ -127,10 +153,10 @@ static void linear_in_team(const struct Linear *l, const float *x, int64_t rows,
         const int64_t last = first + block < rows ? first + block : rows;
         for (int64_t panel = begin; panel < end; panel += GROUP) {
             const int count = end - panel < GROUP ? end - panel : GROUP;
-            const char *weight = (const char *)l->panels + panel * panel_bytes;
+            const char *weight = (const char *)l->panels + panel * panel_bytes(l->depth, l->kind);
             enum Kind kind = l->kind;
             if (kind != FLOAT32 && last - first >= MANY_ROWS) {
-                weight = as_float32(weight, count * l->depth * PANEL, kind);
+                weight = as_float32(l, weight, count);
                 kind = FLOAT32;
             }
             for (int64_t m = first; m < last; m += MAX_ROWS) {

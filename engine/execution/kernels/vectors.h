@@ -33,8 +33,8 @@
 
 typedef float Vector __attribute__((vector_size(WIDTH * 4)));
 typedef int32_t Integers __attribute__((vector_size(WIDTH * 4)));
-typedef uint16_t Halves __attribute__((vector_size(WIDTH * 2)));
-typedef int8_t Bytes __attribute__((vector_size(WIDTH)));
+
+#define UPPER_HALF ((int32_t)0xffff0000) /* of a float32: the bfloat16 that it begins with */
 
 enum Kind { FLOAT32 = 0, FLOAT16 = 1, BFLOAT16 = 2, INT8 = 3 };
 
@@ -84,12 +84,6 @@ INLINE float sum_of_lanes(Vector v) { /* always as the same tree */
     return lanes[0];
 }
 
-INLINE Vector from_bfloat16(const uint16_t *from) {
-    Halves h;
-    memcpy(&h, from, sizeof h);
-    return (Vector)(__builtin_convertvector(h, Integers) << 16);
-}
-
 INLINE Vector from_float16(const uint16_t *from) {
 #if defined(__AVX512F__)
     return (Vector)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)from));
@@ -120,20 +114,9 @@ INLINE void to_float16(uint16_t *to, Vector v) { /* saturating: an infinity woul
 #endif
 }
 
-INLINE Vector from_int8(const int8_t *from) {
-    Bytes b;
-    memcpy(&b, from, sizeof b);
-    return __builtin_convertvector(__builtin_convertvector(b, Integers), Vector);
-}
-
-INLINE Vector load_kind(const void *base, int64_t index, enum Kind kind) {
-    if (kind == FLOAT32)
-        return load((const float *)base + index);
-    if (kind == FLOAT16)
-        return from_float16((const uint16_t *)base + index);
-    if (kind == INT8)
-        return from_int8((const int8_t *)base + index);
-    return from_bfloat16((const uint16_t *)base + index);
+INLINE Vector load_kind(const void *base, int64_t index, enum Kind kind) { /* of a cache */
+    return kind == FLOAT16 ? from_float16((const uint16_t *)base + index)
+                           : load((const float *)base + index);
 }
 
 INLINE Vector load_some(const float *from, int64_t count) { /* the rest is zeros */
@@ -173,4 +156,19 @@ INLINE Vector exponential(Vector x) { /* Cephes' expf, within 2 ulp; 0 below -87
     Integers exponent = __builtin_convertvector(n, Integers) << 23;
     y = (Vector)((Integers)y + exponent);
     return choose(vanishes, splat(0.0f), y);
+}
+
+/* Memory that grows as it is asked for, to be kept by a thread. */
+struct Room {
+    void *at;
+    int64_t size;
+};
+
+static void *room_for(struct Room *room, int64_t size) {
+    if (room->size < size) {
+        free(room->at);
+        room->at = aligned_alloc(64, (size + 63) / 64 * 64);
+        room->size = size;
+    }
+    return room->at;
 }
