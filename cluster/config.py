@@ -98,6 +98,11 @@ class EngineConfig(Section, frozen=True, kw_only=True):
         Meta(description="Tokens of new prompts a step may compute while others are decoding.",
              ge=1),
     ] = 128  # fmt: skip
+    async_scheduling: Annotated[
+        bool | None,
+        Meta(description="Schedule a step while the one before is still computed. Default: on a GPU; a "
+             "CPU has no time of its own for that."),
+    ] = None  # fmt: skip
     enable_prefix_caching: Annotated[
         bool, Meta(description="Keep the KV blocks of finished requests for equal prefixes.")
     ] = True

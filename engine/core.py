@@ -1,13 +1,14 @@
 """One replica's thinking: requests in, steps, outputs out. No sockets, no clock, no tensors."""
 
 import logging
+from collections import deque
 from collections.abc import Iterable
 
 from cluster.config import EngineConfig
 from cluster.wire.messages import AddRequest, EngineCoreOutput
 from cluster.wire.sampling import FinishReason
 from engine.request import Request
-from engine.scheduling.output import ModelRunner, RunResult, SchedulerOutput
+from engine.scheduling.output import ModelRunner, RunResult, SchedulerOutput, StepOutcome
 from engine.scheduling.scheduler import OutputsByFrontend, Scheduler
 from engine.speed_model import SpeedModel, StepShape
 from engine.stats import EngineStats
@@ -18,9 +19,10 @@ _logger = logging.getLogger(__name__)
 class EngineCore:
     """Schedules requests over one model runner.
 
-    A shell drives it from one thread: `begin_step`, `execute`, `finish_step`. Between `execute` and
-    `finish_step` it may abort requests, whose results are then dropped. Times are seconds on
-    one clock that never goes back, given by the caller.
+    A shell drives it from one thread: `begin_step`, `submit`, `finish_step`. A step may begin while
+    another is in flight; they are finished in the order in which they began. Between the calls it may
+    abort requests, whose results are then dropped. Times are seconds on one clock that never goes
+    back, given by the caller.
     """
 
     def __init__(
@@ -35,14 +37,16 @@ class EngineCore:
         self._runner = runner
         self._speed_model = SpeedModel()
         self._step = 0
-        self._step_started_at = 0.0
+        self._begun_at: deque[float] = deque()
+        """Of the steps in flight."""
+        self._step_ended_at = float("-inf")
         self._step_tokens = 0
         self._step_seconds = 0.0
 
     @property
     def has_work(self) -> bool:
-        """Whether a step would compute something."""
-        return self._scheduler.has_requests
+        """Whether a step would compute something, or one is in flight."""
+        return self._scheduler.has_requests or bool(self._begun_at)
 
     def add_request(self, message: AddRequest, now: float) -> EngineCoreOutput | None:
         """Accept a request; or the output that ends it at once, refused or already complete.
@@ -67,21 +71,35 @@ class EngineCore:
         self._scheduler.abort_frontend(frontend_index)
 
     def begin_step(self, now: float) -> SchedulerOutput:
-        """Decide what the next step computes; never nothing while there is work."""
-        self._step_started_at = now
-        return self._scheduler.schedule(now)
+        """Decide what the next step computes.
+
+        Nothing is an answer only while a step is in flight, whose results have to be known first: then
+        this is no step, and not to be finished.
+        """
+        work = self._scheduler.schedule(now)
+        if work.scheduled:
+            self._begun_at.append(now)
+        return work
+
+    def submit(self, work: SchedulerOutput) -> StepOutcome:
+        """Have the step computed. Raises only what ends the engine."""
+        return self._runner.submit(work)
 
     def execute(self, work: SchedulerOutput) -> list[RunResult]:
-        """Compute the step. Raises only what ends the engine."""
-        return self._runner.execute(work)
+        """Have the step computed, and wait for it."""
+        return self.submit(work).result()
 
     def finish_step(
         self, work: SchedulerOutput, results: list[RunResult], now: float
     ) -> OutputsByFrontend:
-        """Take over the step's results; what is to be sent, by frontend index."""
+        """Take over the results of the oldest step in flight; what is to be sent, by frontend index.
+
+        It has taken the time since it began, or since the step before it ended.
+        """
         self._step += 1
         self._step_tokens = work.num_tokens
-        self._step_seconds = now - self._step_started_at
+        self._step_seconds = now - max(self._begun_at.popleft(), self._step_ended_at)
+        self._step_ended_at = now
         self._speed_model.observe(StepShape.of(work), self._step_seconds)
         return self._scheduler.update(work, results, now)
 

@@ -4,11 +4,11 @@ import ctypes
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cluster.fault_plan import Fault, FaultKind
 from engine.proc import LoadedRunner
-from engine.scheduling.output import RunResult, ScheduledRequest, SchedulerOutput
+from engine.scheduling.output import RunResult, ScheduledRequest, SchedulerOutput, StepOutcome
 
 _log = logging.getLogger("engine")
 
@@ -26,6 +26,19 @@ def announce_faults(faults: Sequence[Fault]) -> None:
             raise InjectedFault(fault.spec)
 
 
+class _FaultyOutcome:
+    """A step that may fail when it is waited for: all steps before it have ended by then."""
+
+    def __init__(self, outcome: StepOutcome, suffer: Callable[[], None]) -> None:
+        self._outcome = outcome
+        self._suffer = suffer
+
+    def result(self) -> list[RunResult]:
+        """See `StepOutcome`."""
+        self._suffer()
+        return self._outcome.result()
+
+
 class FaultyRunner:
     """A model runner that fails where one of its faults says so, and else does what it did."""
 
@@ -34,20 +47,23 @@ class FaultyRunner:
         self.max_model_len = runner.max_model_len
         self.vocab_size = runner.vocab_size
         self.model_fingerprint = runner.model_fingerprint
+        self.overlaps_steps = runner.overlaps_steps
         self._runner = runner
         self._faults = list(faults)
         self._strikes_left = [fault.times for fault in faults]
         self._step = 0
 
-    def execute(self, work: SchedulerOutput) -> list[RunResult]:
-        """Compute the step, unless a fault strikes."""
+    def submit(self, work: SchedulerOutput) -> StepOutcome:
+        """Have the step computed, unless a fault strikes when its turn comes."""
+        return _FaultyOutcome(self._runner.submit(work), lambda: self._suffer(work))
+
+    def _suffer(self, work: SchedulerOutput) -> None:
         self._step += 1
         for index, fault in enumerate(self._faults):
             if self._strikes_left[index] and self._strikes(fault, work):
                 self._strikes_left[index] -= 1
                 _log.warning("a fault strikes in step %d: %s", self._step, fault.spec)
                 _strike(fault)
-        return self._runner.execute(work)
 
     def _strikes(self, fault: Fault, work: SchedulerOutput) -> bool:
         if fault.step is not None and self._step < fault.step:
@@ -61,9 +77,9 @@ def _is_met(fault: Fault, pattern: tuple[int, ...], run: ScheduledRequest) -> bo
     """Whether this run is the one that the fault waits for; the prompt is looked at last."""
     request = run.request
     if fault.output is None:
-        if request.is_decoding:
+        if run.is_decode:
             return False
-    elif not (run.samples and request.num_output_tokens == fault.output):
+    elif not (run.samples and run.output_position == fault.output):
         return False
     length, token_ids = len(pattern), request.token_ids
     starts = range(request.num_prompt_tokens - length + 1)

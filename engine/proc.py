@@ -5,8 +5,9 @@ import logging
 import queue
 import signal
 import time
+from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -37,9 +38,9 @@ from engine.output_io import (
     StepDone,
     UtilityDone,
 )
-from engine.scheduling.output import ModelRunner
+from engine.scheduling.output import ModelRunner, SchedulerOutput, StepOutcome
 from engine.scheduling.scheduler import OutputsByFrontend
-from engine.step_recorder import StepRecorder
+from engine.step_recorder import MAX_IN_FLIGHT, StepRecorder
 
 SIGNAL_LOOK_SECONDS = 0.5
 BLOCKS_PUBLISHED_SECONDS = 1.0
@@ -53,17 +54,28 @@ class LoadedRunner(ModelRunner, Protocol):
     max_model_len: int
     vocab_size: int
     model_fingerprint: str
+    overlaps_steps: bool
+    """Whether it gains by a step that is submitted while another is in flight."""
 
 
 RunnerFactory = Callable[[Callable[[EnginePhase, float], None]], LoadedRunner]
 """Loads a model, reporting phase and progress."""
 
 
+class StepInFlight(NamedTuple):
+    """A step that was submitted, and whose results were not taken over yet."""
+
+    work: SchedulerOutput
+    outcome: StepOutcome
+    predicted_seconds: float
+
+
 class EngineCoreProc:
     """One engine process: input thread, busy loop on the main thread, output thread.
 
-    The busy loop takes what has arrived, schedules, executes, updates, and queues what came of
-    it; it waits for nothing but the device, and for work when there is none. An exception in it
+    The busy loop takes what has arrived, schedules, submits, and queues what came of it; it waits for
+    nothing but the device, and for work when there is none. Where steps may overlap, it submits
+    each one before it waits for the one before: the device is never without work meanwhile. An exception in it
     or in another thread ends this engine and no other: its last words name the cause and the
     requests of the step.
     """
@@ -88,11 +100,13 @@ class EngineCoreProc:
         )  # fmt: skip
         self._input: InputThread | None = None
         self._recorder = StepRecorder(config, rank, incarnation)
+        self._in_flight: deque[StepInFlight] = deque()
+        self._max_in_flight = 1
         self._blocks_published_at = float("-inf")
         self._is_stopping = False
 
     def stop(self) -> None:
-        """End `run` after the step under way. Safe in a signal handler."""
+        """End `run` after the steps in flight. Safe in a signal handler."""
         self._inbox.put(Stop())
 
     def run(self, load: RunnerFactory) -> int:
@@ -107,6 +121,8 @@ class EngineCoreProc:
         try:
             while not self._is_stopping:
                 self._turn(core)
+            while self._in_flight:
+                self._end_step(core)
         except Exception as error:
             self._logger.exception("the engine ends")
             flight = self._recorder.failed(error)
@@ -121,6 +137,7 @@ class EngineCoreProc:
 
     def _start(self, load: RunnerFactory) -> EngineCore:
         runner = load(lambda phase, share: self._output.outbox.put(PhaseChanged(phase, share)))
+        self._max_in_flight = MAX_IN_FLIGHT if runner.overlaps_steps else 1
         core = EngineCore(
             self._config.engine, runner.num_blocks, runner.max_model_len, runner, runner.vocab_size
         )
@@ -148,20 +165,36 @@ class EngineCoreProc:
     # ── the busy loop ──
 
     def _turn(self, core: EngineCore) -> None:
-        """Take in what has arrived, and compute one step of what there is to do."""
+        """Take in what has arrived, submit a step, and end the oldest unless another may go before."""
         was_told = self._take_input(core)
         if self._is_stopping or not core.has_work:
             return
         work = core.begin_step(time.monotonic())
         if was_told:  # what was hidden behind an abort is to show before the step is over
             self._publish(core, {})
-        self._progress.predicted_seconds = core.predict_seconds(work)
+        if work.scheduled:
+            self._submit(core, work)
+        if not work.scheduled or len(self._in_flight) == self._max_in_flight:
+            self._end_step(core)
+
+    def _submit(self, core: EngineCore, work: SchedulerOutput) -> None:
+        predicted_seconds = core.predict_seconds(work)
+        if not self._in_flight:
+            self._progress.predicted_seconds = predicted_seconds
         self._recorder.began(work)
-        results = core.execute(work)
+        self._in_flight.append(StepInFlight(work, core.submit(work), predicted_seconds))
+
+    def _end_step(self, core: EngineCore) -> None:
+        """Wait for the oldest step in flight, and tell what came of it."""
+        step = self._in_flight[0]
+        results = step.outcome.result()
         self._take_fast_lane(core)
-        outputs = core.finish_step(work, results, time.monotonic())
+        outputs = core.finish_step(step.work, results, time.monotonic())
+        self._in_flight.popleft()
         self._recorder.ended()
         self._progress.at = time.monotonic()
+        if self._in_flight:
+            self._progress.predicted_seconds = self._in_flight[0].predicted_seconds
         self._publish(core, outputs)
 
     def _take_fast_lane(self, core: EngineCore) -> None:

@@ -23,6 +23,9 @@ class Request:
 
     Owned by the scheduler; the model runner only reads it. `token_ids` is the prompt followed by the
     output, and the output may begin with tokens that another engine produced before it died.
+
+    While a step is in flight that computes its last token, the next one has a place but no id yet:
+    behind `token_ids`, where a run that is scheduled ahead begins.
     """
 
     request_id: str
@@ -46,6 +49,8 @@ class Request:
     first_token_at: float | None = None
     status: RequestStatus = RequestStatus.WAITING
     num_computed_tokens: int = 0
+    num_tokens_in_flight: int = 0
+    """Behind those, what the steps under way compute."""
     num_cached_tokens: int | None = None
     """Prompt tokens found in the prefix cache at the first admission; None before that."""
     num_reported_tokens: int = 0
@@ -102,6 +107,34 @@ class Request:
     def num_tokens_to_compute(self) -> int:
         """Tokens whose KV is not in the cache yet."""
         return len(self.token_ids) - self.num_computed_tokens
+
+    @property
+    def next_position(self) -> int:
+        """Where its next run begins: behind all that is computed or under way."""
+        return self.num_computed_tokens + self.num_tokens_in_flight
+
+    @property
+    def num_tokens_to_schedule(self) -> int:
+        """Tokens that its next run could take: those left of its context, or the newest one."""
+        return 1 if self.decodes_next else len(self.token_ids) - self.next_position
+
+    @property
+    def decodes_next(self) -> bool:
+        """Whether its next run is one of its newest token alone, which may be in flight itself."""
+        return (
+            self.next_position >= max(self.num_prompt_tokens, len(self.token_ids) - 1)
+            and self.sampling.pooling is None
+        )
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether its stream has a token, be it in flight."""
+        return self.decodes_next or len(self.token_ids) > self.num_prompt_tokens
+
+    @property
+    def is_drawing(self) -> bool:
+        """Whether all its tokens are computed or under way: what comes of the last one is not known."""
+        return self.next_position >= len(self.token_ids)
 
     @property
     def needs_whole_prompt(self) -> bool:

@@ -1,12 +1,16 @@
-"""Who is in the step under way, kept where it outlives the engine."""
+"""Who is in the steps in flight, kept where it outlives the engine."""
 
 import logging
+from collections import deque
+from collections.abc import Iterable
 
 from cluster.config import ClusterConfig
 from cluster.telemetry.flight_recorder import FlightRecorder, flight_record_path
 from cluster.wire.messages import FlightRecord
 from engine.scheduling.output import SchedulerOutput
 
+MAX_IN_FLIGHT = 2
+"""One step is computed while the next one waits behind it."""
 NOBODY = FlightRecord([])
 
 
@@ -17,31 +21,33 @@ class StepRecorder:
     """
 
     def __init__(self, config: ClusterConfig, rank: int, incarnation: int) -> None:
-        self._work: SchedulerOutput | None = None
+        self._in_flight: deque[SchedulerOutput] = deque()
         self._recorder: FlightRecorder | None = None
         path = flight_record_path(config.run_directory, rank, incarnation)
         try:
-            self._recorder = FlightRecorder(path, config.engine.max_num_seqs)
+            self._recorder = FlightRecorder(path, MAX_IN_FLIGHT * config.engine.max_num_seqs)
         except OSError as error:
             logging.getLogger("engine").warning("there is no flight record: %s", error)
             return
-        self._recorder.record(NOBODY)
+        self._record()
 
     def began(self, work: SchedulerOutput) -> None:
-        """This step is about to be computed."""
-        self._work = work
-        if self._recorder is not None:
-            self._recorder.record(flight_of(work))
+        """This step is about to be computed, behind those that are in flight."""
+        self._in_flight.append(work)
+        self._record()
 
     def ended(self) -> None:
-        """Nobody is being computed."""
-        self._work = None
+        """The oldest step in flight has ended."""
+        self._in_flight.popleft()
+        self._record()
+
+    def _record(self) -> None:
         if self._recorder is not None:
-            self._recorder.record(NOBODY)
+            self._recorder.record(flight_of(self._in_flight))
 
     def failed(self, error: Exception) -> FlightRecord:
-        """The step in which the engine failed; an error that names requests is believed."""
-        flight = NOBODY if self._work is None else flight_of(self._work)
+        """The steps in which the engine failed; an error that names requests is believed."""
+        flight = flight_of(self._in_flight)
         named = getattr(error, "request_ids", None)
         if named:
             flight = FlightRecord(flight.request_ids, list(named))
@@ -55,9 +61,10 @@ class StepRecorder:
             self._recorder.close()
 
 
-def flight_of(work: SchedulerOutput) -> FlightRecord:
-    """Everybody in this step, and those of them whose context is computed in it."""
+def flight_of(steps: Iterable[SchedulerOutput]) -> FlightRecord:
+    """Everybody in these steps, each once, and those of them whose context is computed there."""
+    runs = [run for work in steps for run in work.scheduled]
     return FlightRecord(
-        [run.request.request_id for run in work.scheduled],
-        [run.request.request_id for run in work.scheduled if not run.request.is_decoding],
+        list(dict.fromkeys(run.request.request_id for run in runs)),
+        list(dict.fromkeys(run.request.request_id for run in runs if not run.is_decode)),
     )

@@ -6,10 +6,13 @@ each token id by 32-bit integer arithmetic, gives the same uniforms on every dev
 """
 
 import struct
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
 
 import torch
+
+from engine.execution.cuda.staging import to_device
 
 _LARGEST_BELOW_ONE = 1.0 - 2.0**-24
 
@@ -21,7 +24,21 @@ def gumbel_noise(
 
     argmax(logits + noise) is a draw from softmax(logits) (the Gumbel-max trick).
     """
-    bits = _random_bits(*_key(seed, choice, position), token_ids)
+    low, high = (_signed(half) for half in _key(seed, choice, position))
+    return _gumbel(_random_bits(low, high, token_ids))
+
+
+def gumbel_noise_of_rows(
+    keys: Sequence[tuple[int, int, int]], vocabulary: int, device: torch.device
+) -> torch.Tensor:  # fmt: skip
+    """That of all token ids for several (seed, choice, position), (keys, vocabulary)."""
+    halves = torch.tensor([[_signed(half) for half in _key(*key)] for key in keys])
+    low, high = to_device(halves.to(torch.int32), device)[:, :, None].unbind(dim=1)
+    token_ids = torch.arange(vocabulary, device=device).expand(len(keys), vocabulary)
+    return _gumbel(_random_bits(low, high, token_ids))
+
+
+def _gumbel(bits: torch.Tensor) -> torch.Tensor:
     # The uniform is fine-grained near 0, where the largest noise comes from.
     uniform = bits.float().add_(0.5).mul_(2.0**-32).clamp_(max=_LARGEST_BELOW_ONE)
     return uniform.neg_().log1p_().neg_().log_().neg_()
@@ -34,13 +51,15 @@ def _key(seed: int, choice: int, position: int) -> tuple[int, int]:
     return low, high
 
 
-def _random_bits(low: int, high: int, token_ids: torch.Tensor) -> torch.Tensor:
+def _random_bits(
+    low: int | torch.Tensor, high: int | torch.Tensor, token_ids: torch.Tensor
+) -> torch.Tensor:
     """32 random bits a token id, as int64; two rounds of C. Wellons' `lowbias32`, each keyed.
 
     Computed in int32, whose products wrap around on every device, at twice the speed of int64.
     """
-    x = token_ids.to(torch.int32).bitwise_xor_(_signed(low))
-    x = _mix(_mix(x).add_(_signed(high)))
+    x = token_ids.to(torch.int32).bitwise_xor_(low)
+    x = _mix(_mix(x).add_(high))
     return x.to(torch.int64).bitwise_and_(0xFFFFFFFF)
 
 

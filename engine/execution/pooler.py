@@ -56,7 +56,7 @@ class Pooler:
                 f"{run.request.request_id} goes on at {run.first_position}, not {before.num_tokens}"
             )
             states += before.states
-        self._sums[run.request] = _Sum(run.first_position + run.num_tokens, states)
+        self._sums[run.request] = _Sum(run.end, states)
         return states
 
 

@@ -18,14 +18,14 @@ from engine.execution.containment import is_device_failure
 from engine.execution.logits import adjust_logits
 from engine.execution.logprobs import token_logprobs
 from engine.execution.noise import gumbel_noise
-from engine.request import Request
+from engine.scheduling.output import ScheduledRequest
 from engine.structured.mask import GrammarMask
 from engine.structured.step_masks import NO_MASKS, StepMasks
 
 _logger = logging.getLogger(__name__)
 
 _NEVER = float("-inf")
-_GREEDY_BELOW = 1e-5
+GREEDY_BELOW = 1e-5
 """A temperature under this is greedy: dividing by it would overflow."""
 
 
@@ -37,34 +37,59 @@ class SampledToken(NamedTuple):
     error: str = ""
 
 
+class HostDraw(NamedTuple):
+    """What was drawn from some rows."""
+
+    token_ids: torch.Tensor
+    """(rows,) int64; where nothing could be drawn, any token."""
+    sampled: list[SampledToken]
+
+    def tokens(self) -> list[SampledToken]:
+        """Those of all rows."""
+        return self.sampled
+
+
+class HostSampler:
+    """Draws at once, and waits for the device, if there is one."""
+
+    def draw(
+        self, logits: torch.Tensor, runs: Sequence[ScheduledRequest], masks: StepMasks
+    ) -> HostDraw:
+        """Draw the token after each run from its row of `logits`, (rows, vocabulary) float32."""
+        sampled = sample(logits, runs, masks)
+        token_ids = [0 if token.token_id is None else token.token_id for token in sampled]
+        return HostDraw(torch.tensor(token_ids, device=logits.device), sampled)
+
+
 def sample(
-    logits: torch.Tensor, requests: Sequence[Request], masks: StepMasks = NO_MASKS
+    logits: torch.Tensor, runs: Sequence[ScheduledRequest], masks: StepMasks = NO_MASKS
 ) -> list[SampledToken]:
-    """Draw the next token of each request from its row of `logits`, (rows, vocabulary) float32.
+    """Draw the token after each run from its row of `logits`, (rows, vocabulary) float32.
 
     Greedy is the exact argmax, the lowest token id among equals. Logprobs are of the row as the model
     computed it, before anything that the request asks for, its grammar too. A row that cannot be
     sampled is an error of that row alone; an error of the device is raised.
     """
+    if not runs:
+        return []
     best = logits.max(dim=-1)
     # Copied from the device together; a float64 holds every token id exactly.
     best_values, ids = torch.stack((best.values.double(), best.indices.double())).tolist()
     best_ids = [int(token_id) for token_id in ids]
     return [
-        _sample_row(row, request, best_id, best_value, masks)
-        for row, request, best_id, best_value in zip(
-            logits, requests, best_ids, best_values, strict=True
-        )
+        _sample_row(row, run, best_id, best_value, masks)
+        for row, run, best_id, best_value in zip(logits, runs, best_ids, best_values, strict=True)
     ]
 
 
 def _sample_row(
-    row: torch.Tensor, request: Request, best_id: int, best_value: float, masks: StepMasks
+    row: torch.Tensor, run: ScheduledRequest, best_id: int, best_value: float, masks: StepMasks
 ) -> SampledToken:
+    request = run.request
     try:
         if not math.isfinite(best_value):
             raise ValueError("the model's logits are not finite numbers")
-        token_id = _next_token(row, request, best_id, masks.of(request))
+        token_id = _next_token(row, run, best_id, masks.of(request))
         logprobs = None
         if request.sampling.logprobs is not None:
             logprobs = token_logprobs(row[None], [token_id], request.sampling.logprobs)
@@ -79,16 +104,19 @@ def _sample_row(
         return SampledToken(error=f"sampling failed: {error}")
 
 
-def _next_token(row: torch.Tensor, request: Request, best_id: int, mask: GrammarMask | None) -> int:
+def _next_token(
+    row: torch.Tensor, run: ScheduledRequest, best_id: int, mask: GrammarMask | None
+) -> int:
+    request = run.request
     adjusted = adjust_logits(row, request, mask)
     if adjusted is not row:
         best = adjusted.max(dim=-1)
         best_id = int(best.indices.item())
         if not math.isfinite(best.values.item()):
             raise ValueError("no token is left to choose from")
-    if request.sampling.temperature < _GREEDY_BELOW:
+    if request.sampling.temperature < GREEDY_BELOW:
         return best_id
-    return _draw(adjusted, request.sampling, request.num_output_tokens)
+    return _draw(adjusted, request.sampling, run.output_position)
 
 
 def _draw(row: torch.Tensor, sampling: SamplingParams, position: int) -> int:

@@ -1,7 +1,7 @@
 """Which blocks hold which request's KV, and which of them a new request can share."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from cluster.wire.block_hash import block_hash, chain_root
@@ -90,6 +90,14 @@ class KVCacheManager:
             self._tables[request.request_id] = table
         table.block_ids += [block.block_id for block in self.pool.allocate(num_new)]
         return True
+
+    def has_slot_for_each(self, requests: Iterable[Request]) -> bool:
+        """Whether every one of these requests could have a slot for one more token."""
+        num_wanted = sum(
+            request.next_position == self.block_size * len(self.block_table(request))
+            for request in requests
+        )
+        return num_wanted <= self.pool.num_free_blocks
 
     def cache_computed_blocks(self, request: Request) -> None:
         """Offer the blocks that the request's computed tokens have filled, output tokens too."""

@@ -15,7 +15,7 @@ class StepTurns:
     def __init__(self) -> None:
         self._to_isolate: set[str] = set()
         """Requests that came isolated, for as long as they are here: mostly none."""
-        self._was_isolated = False
+        self.was_isolated = False
         """Whether the newest step was an isolated request's."""
         self._last_isolated: Request | None = None
 
@@ -43,7 +43,7 @@ class StepTurns:
 
     def took(self, turn: Request | None) -> None:
         """The step is this one's."""
-        self._was_isolated = turn is not None
+        self.was_isolated = turn is not None
         if turn is not None:
             self._last_isolated = turn
 
@@ -52,4 +52,4 @@ class StepTurns:
         if self._last_isolated is not None and self._last_isolated in isolated:
             start = isolated.index(self._last_isolated) + 1
         in_turn = [*isolated[start:], *isolated[:start]]
-        return [None, *in_turn] if self._was_isolated else [*in_turn, None]
+        return [None, *in_turn] if self.was_isolated else [*in_turn, None]

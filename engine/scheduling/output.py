@@ -17,16 +17,28 @@ class ScheduledRequest(NamedTuple):
     num_tokens: int
     block_table: list[int]
     """Blocks that hold the request's KV, `first_position + num_tokens` tokens at least."""
+    reaches_end: bool = True
+    """Whether this run computes the request's last token, be it one that a step in flight draws."""
 
     @property
-    def reaches_end(self) -> bool:
-        """Whether this run computes the request's last token."""
-        return self.first_position + self.num_tokens == self.request.num_tokens
+    def end(self) -> int:
+        """Position behind the last token to compute: that of the token drawn after this run."""
+        return self.first_position + self.num_tokens
 
     @property
     def samples(self) -> bool:
         """Whether the next token is drawn after this run."""
         return self.reaches_end and self.request.sampling.pooling is None
+
+    @property
+    def output_position(self) -> int:
+        """Index in the output of the token that is drawn after this run."""
+        return self.end - self.request.num_prompt_tokens
+
+    @property
+    def is_decode(self) -> bool:
+        """Whether the stream has begun and this is its newest token alone."""
+        return self.samples and self.num_tokens == 1 and self.output_position > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +79,26 @@ def join_logprobs(parts: Sequence[TokenLogprobs]) -> TokenLogprobs:
     )
 
 
-class ModelRunner(Protocol):
-    """What computes a step: `engine.execution.runner`, or a simulation of it."""
+class StepOutcome(Protocol):
+    """What will come of a step in flight."""
 
-    def execute(self, work: SchedulerOutput) -> list[RunResult]:
-        """Compute and sample; one result per scheduled request, in order.
+    def result(self) -> list[RunResult]:
+        """Wait for the step to be computed; one result per scheduled request, in order.
 
         Raises only what ends the engine: a device error, out of memory.
+        """
+        ...
+
+
+class ModelRunner(Protocol):
+    """What computes steps: `engine.execution.runner`, or a simulation of it."""
+
+    def submit(self, work: SchedulerOutput) -> StepOutcome:
+        """Begin to compute and sample, behind all steps that were submitted before.
+
+        Steps are computed in this order, one after another, and outcomes are asked for in it too.
+        So blocks may be handed on as soon as their request has ended, whatever is in flight: who has
+        them next writes into them later. Where a run begins with a token that the step before
+        draws (`Request.token_ids` ends in front of it), the runner knows it by itself.
         """
         ...

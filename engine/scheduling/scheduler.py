@@ -14,6 +14,7 @@ from engine.request import Request, RequestStatus
 from engine.scheduling.admission import AdmissionLimits
 from engine.scheduling.counters import RequestTimings, SchedulerCounters
 from engine.scheduling.isolation import StepTurns
+from engine.scheduling.lookahead import awaits_token, ends_in_flight
 from engine.scheduling.output import RunResult, ScheduledRequest, SchedulerOutput
 from engine.scheduling.request_output import engine_output, keep_prompt_logprobs
 from engine.scheduling.request_queue import RequestQueue
@@ -50,6 +51,10 @@ class Scheduler:
 
     A request that may have killed an engine is computed alone for a while: its steps take turns with
     those of all others (`StepTurns`).
+
+    A step may be scheduled while another is in flight. It is planned as if every token in flight were
+    known, but for the requests that need to know theirs (`lookahead`): these are left out of it. What
+    a stop token in flight makes superfluous is computed for nothing, and dropped by `update`.
     """
 
     def __init__(
@@ -65,6 +70,7 @@ class Scheduler:
         self._sequence = count()
         self._requests: dict[str, Request] = {}
         self._turns = StepTurns()
+        self.num_steps_in_flight = 0
 
     @property
     def has_requests(self) -> bool:
@@ -106,7 +112,7 @@ class Scheduler:
     def abort(self, request_ids: Iterable[str]) -> None:
         """Drop these requests and free their blocks at once; unknown ids are of no consequence.
 
-        May come while a step is under way: its results for them are then ignored.
+        May come while steps are in flight: their results for them are then ignored.
         """
         for request_id in request_ids:
             request = self._requests.get(request_id)
@@ -134,22 +140,53 @@ class Scheduler:
     # ── before a step ────────────────────────────────────────────────────────────────────────
 
     def schedule(self, now: float) -> SchedulerOutput:
-        """The next step's work; something of it whenever there is any request."""
+        """The next step's work; something of it whenever there is any request and no step in flight.
+
+        While there is one, nothing may be left to do until its results are known.
+        """
         plan = StepPlan(self._config.max_num_batched_tokens)
-        for turn in self._turns.in_order(self.running.values(), self.waiting.first()):
+        turns = list(self._turns.in_order(self.running.values(), self.waiting.first()))
+        if self.num_steps_in_flight and not self._may_look_ahead(turns):
+            turns = []
+        for turn in turns:
             if turn is None:
                 self._schedule_all_others(plan, now)
             else:
                 self._schedule_alone(turn, plan, now)
             if len(plan):
                 self._turns.took(turn)
+                self.num_steps_in_flight += 1
                 break
-        return plan.output()
+        work = plan.output()
+        for run in work.scheduled:
+            run.request.num_tokens_in_flight += run.num_tokens
+        return work
+
+    def _may_look_ahead(self, turns: list[Request | None]) -> bool:
+        """Whether a step can be planned before the results of the one in flight are known.
+
+        Not beside an isolated request: its engine's death is to accuse nobody else. And nobody is
+        preempted for it: the blocks may be free when the results are known.
+        """
+        is_shared = turns == [None] and not self._turns.was_isolated
+        return is_shared and self.kv_cache.has_slot_for_each(self._decodes())
+
+    def _going_on(self) -> list[Request]:
+        """Those of which more is to be computed after what is in flight, the isolated apart."""
+        return [
+            request
+            for request in self.running.values()
+            if not request.is_isolated and not ends_in_flight(request, self._limits.max_model_len)
+        ]
+
+    def _decodes(self) -> list[Request]:
+        """Those whose newest token can be computed now."""
+        return [r for r in self._going_on() if r.decodes_next and not awaits_token(r)]
 
     def _schedule_all_others(self, plan: StepPlan, now: float) -> None:
         """Plan a step of the requests that are not isolated."""
         self._schedule_decodes(plan)
-        if len(plan):
+        if any(request.decodes_next for request in self._going_on()):
             plan.limit_new_prompts(self._config.prefill_chunk_while_decoding)
         running = self.running.values()
         held = places_held(running)
@@ -164,22 +201,21 @@ class Scheduler:
         if request.status is not RequestStatus.RUNNING:
             if plan.preempted or not self._start_if_room(request, now):
                 return
-        elif request.is_decoding and not self._make_room(request, plan):
+        elif request.decodes_next and not self._make_room(request, plan):
             return
-        if any(r.is_decoding for r in self.running.values()):
+        if any(r.decodes_next for r in self.running.values()):
             plan.limit_new_prompts(self._config.prefill_chunk_while_decoding)
         plan.schedule(request, self.kv_cache.block_table(request))
 
     def _schedule_decodes(self, plan: StepPlan) -> None:
-        decoding = [r for r in self.running.values() if r.is_decoding and not r.is_isolated]
-        for request in decoding:
+        for request in self._decodes():
             # An earlier turn of this loop may have preempted it.
             if request.status is RequestStatus.RUNNING and self._make_room(request, plan):
                 plan.schedule(request, self.kv_cache.block_table(request))
 
     def _make_room(self, request: Request, plan: StepPlan) -> bool:
         """Get the request a slot for its newest token; False if it was preempted itself."""
-        while not self.kv_cache.allocate_slots(request, request.num_tokens):
+        while not self.kv_cache.allocate_slots(request, request.next_position + 1):
             victim = max(self.running.values(), key=lambda r: r.precedence)
             self._preempt(victim)
             plan.preempt(victim)
@@ -189,6 +225,7 @@ class Scheduler:
 
     def _preempt(self, request: Request) -> None:
         """Take the request's blocks; it will compute its tokens again, and go on where it was."""
+        assert not request.num_tokens_in_flight, f"{request.request_id} is preempted in flight"
         self.kv_cache.free(self.running.pop(request.request_id))
         request.status = RequestStatus.PREEMPTED
         request.num_computed_tokens = 0
@@ -198,10 +235,8 @@ class Scheduler:
 
     def _schedule_prompts(self, plan: StepPlan) -> None:
         """Go on with what is partly computed: one new prompt of each tenant, as `_admit` sees to."""
-        for request in self.running.values():
-            if request.is_decoding or request.is_isolated:
-                continue
-            if plan.tokens_left_for(request):
+        for request in self._going_on():
+            if not request.decodes_next and plan.tokens_left_for(request):
                 plan.schedule(request, self.kv_cache.block_table(request))
 
     def _admit(self, plan: StepPlan, held: Counter[str], now: float) -> None:
@@ -257,13 +292,15 @@ class Scheduler:
     def update(
         self, work: SchedulerOutput, results: list[RunResult], now: float
     ) -> OutputsByFrontend:
-        """Take over what the step computed; what is to be sent, by frontend index."""
+        """Take over what the oldest step in flight computed; what is to be sent, by frontend index."""
         outputs: OutputsByFrontend = {}
+        self.num_steps_in_flight -= 1
         self.counters.computed_tokens += work.num_tokens
         for scheduled, result in zip(work.scheduled, results, strict=True):
             request = scheduled.request
+            request.num_tokens_in_flight -= scheduled.num_tokens
             if request.is_finished:
-                continue  # aborted while the step was under way
+                continue  # while the step was in flight: aborted, or at an end that nobody foresaw
             output = self._apply_or_end(scheduled, result, now)
             if output is not None:
                 outputs.setdefault(request.frontend_index, []).append(output)
@@ -297,7 +334,7 @@ class Scheduler:
         keep_prompt_logprobs(request, result)
         request.num_computed_tokens += scheduled.num_tokens
         self.kv_cache.cache_computed_blocks(request)
-        if request.num_tokens_to_compute:
+        if not scheduled.reaches_end:
             return None
         is_first = request.first_token_at is None
         if is_first:
@@ -313,7 +350,10 @@ class Scheduler:
         assert waiting.isdisjoint(self.running), "a request both waits and runs"
         assert waiting | self.running.keys() == self._requests.keys(), "a request is lost"
         assert self.waiting.num_tokens == sum(request.num_tokens for request in self.waiting)
-        assert not any(r.num_computed_tokens for r in self.waiting), "KV of a waiting request"
+        assert not any(r.next_position for r in self.waiting), "KV of a waiting request"
+        assert self.num_steps_in_flight or not any(
+            r.num_tokens_in_flight for r in self.running.values()
+        ), "tokens are in flight without a step"
         assert self.kv_cache.request_ids == self.running.keys(), (
             f"blocks are held for {self.kv_cache.request_ids}, {set(self.running)} run"
         )

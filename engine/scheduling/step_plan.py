@@ -49,21 +49,22 @@ class StepPlan:
 
     def tokens_left_for(self, request: Request) -> int:
         """How many tokens of the request the step could take."""
-        if request.num_output_tokens:
+        if request.has_begun:
             return self._tokens_left
         num_tokens = max(0, min(self._tokens_left, self._new_prompt_tokens_left))
         return min(num_tokens, self._new_prompt_tokens_of.get(request.tenant, num_tokens))
 
     def schedule(self, request: Request, block_table: list[int]) -> None:
         """Compute as many of the request's tokens as the budget allows, one at least."""
-        num_tokens = min(request.num_tokens_to_compute, self.tokens_left_for(request))
+        num_left = request.num_tokens_to_schedule
+        num_tokens = min(num_left, self.tokens_left_for(request))
         assert num_tokens > 0, f"{request.request_id} is scheduled without a token"
         self._tokens_left -= num_tokens
         self._new_prompt_tokens_left -= num_tokens
-        if not request.num_output_tokens and request.tenant in self._new_prompt_tokens_of:
+        if not request.has_begun and request.tenant in self._new_prompt_tokens_of:
             self._new_prompt_tokens_of[request.tenant] -= num_tokens
         self._scheduled[request.request_id] = ScheduledRequest(
-            request, request.num_computed_tokens, num_tokens, block_table
+            request, request.next_position, num_tokens, block_table, num_tokens == num_left
         )
 
     def preempt(self, request: Request) -> None:

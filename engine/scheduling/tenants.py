@@ -66,8 +66,8 @@ def wanted_tokens(
         }
     )
     for request in running:
-        if not request.num_output_tokens:
-            wanted[request.tenant] += request.num_tokens_to_compute
+        if not request.has_begun:
+            wanted[request.tenant] += request.num_tokens_to_schedule
     return wanted
 
 

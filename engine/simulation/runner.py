@@ -3,6 +3,7 @@
 import logging
 import time
 from functools import partial
+from typing import NamedTuple
 
 from cluster.config import ClusterConfig, SimulationConfig
 from engine.execution.kv_budget import (
@@ -22,6 +23,18 @@ from engine.structured.vocabulary import load_vocabulary
 _KV_VALUE_BYTES = {"auto": 2, "float16": 2, "bfloat16": 2, "float32": 4}
 
 _log = logging.getLogger("engine")
+
+
+class SimulatedStep(NamedTuple):
+    """A step whose end is awaited."""
+
+    results: list[RunResult]
+    ends_at: float
+
+    def result(self) -> list[RunResult]:
+        """See `StepOutcome`."""
+        time.sleep(max(0.0, self.ends_at - time.monotonic()))
+        return self.results
 
 
 class SimulatedModelRunner:
@@ -49,15 +62,18 @@ class SimulatedModelRunner:
             )
         )
         self._tokens = TokenSource(model.info.vocab_size, model.word_ids)
+        self._is_busy_until = 0.0
+        self.overlaps_steps = bool(config.engine.async_scheduling)
         _log.warning("this engine is simulated: its tokens and vectors are made up")
 
-    def execute(self, work: SchedulerOutput) -> list[RunResult]:
-        """Answer for each run, and return when a model of this pace would have."""
-        ends_at = time.monotonic() + step_seconds(self._pace, work)
+    def submit(self, work: SchedulerOutput) -> "SimulatedStep":
+        """Answer for each run; it will be known when a model of this pace is done with it."""
+        begins_at = max(time.monotonic(), self._is_busy_until)
+        self._is_busy_until = begins_at + step_seconds(self._pace, work)
         masks = self._grammars.begin(work.scheduled)
-        results = [self._answer(run, masks) for run in work.scheduled]
-        time.sleep(max(0.0, ends_at - time.monotonic()))
-        return results
+        return SimulatedStep(
+            [self._answer(run, masks) for run in work.scheduled], self._is_busy_until
+        )
 
     def _answer(self, run: ScheduledRequest, masks: StepMasks) -> RunResult:
         if run.request.sampling.pooling is not None:
@@ -70,7 +86,7 @@ class SimulatedModelRunner:
             )
             if not run.samples:
                 return RunResult(prompt_logprobs=prompt_logprobs)
-            token_id, logprobs = self._tokens.next_token(run.request, masks.of(run.request))
+            token_id, logprobs = self._tokens.next_token(run, masks.of(run.request))
         except ValueError as error:
             return RunResult(error=f"sampling failed: {error}")
         return RunResult(token_id, logprobs, prompt_logprobs)

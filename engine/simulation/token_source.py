@@ -8,11 +8,13 @@ from array import array
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from itertools import chain
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from cluster.wire.messages import Blob, TokenLogprobs
 from cluster.wire.sampling import SamplingParams
 from engine.request import Request
+from engine.scheduling.output import ScheduledRequest
 from engine.structured.mask import GrammarMask
 
 _MASK = (1 << 64) - 1
@@ -34,6 +36,16 @@ def _mix(value: int) -> int:
     return value ^ (value >> 31)
 
 
+class _State(NamedTuple):
+    """How far a request has come."""
+
+    num_tokens: int
+    hash: int
+    """Of so many of its tokens."""
+    next_token: int
+    """What was drawn after them: while that is in flight, the request does not have it."""
+
+
 class TokenSource:
     """Draws the next token of a request, in O(1) for each token of its output."""
 
@@ -41,24 +53,24 @@ class TokenSource:
         self._vocab_size = vocab_size
         self._word_ids = word_ids
         self._words = frozenset(word_ids)
-        self._states: WeakKeyDictionary[Request, tuple[int, int]] = WeakKeyDictionary()
-        """Per request: how many of its tokens are in the hash beside it."""
+        self._states: WeakKeyDictionary[Request, _State] = WeakKeyDictionary()
 
     def next_token(
-        self, request: Request, mask: GrammarMask | None = None
+        self, run: ScheduledRequest, mask: GrammarMask | None = None
     ) -> tuple[int, TokenLogprobs | None]:
-        """The next token, and its logprobs if they are wanted.
+        """The token drawn after a run, and its logprobs if they are wanted.
 
         Where a grammar's `mask` says what may come, it is any token of the vocabulary, words or not.
 
         Raises ValueError if the request's limits leave no token to choose from.
         """
-        sampling = request.sampling
-        ranking_key = key = self._hash_of(request)
+        request, sampling = run.request, run.request.sampling
+        ranking_key = key = self._hash_of(run)
         if sampling.temperature >= _GREEDY_BELOW:
             key = _mix(key ^ _mix(sampling.seed & _MASK) ^ _mix(sampling.choice + 1 << 40))
-            key = ranking_key + _mix(key ^ request.num_output_tokens) % _NUM_DRAWN
+            key = ranking_key + _mix(key ^ run.output_position) % _NUM_DRAWN
         token_id = self._choose(key, request, mask)
+        self._states[request] = _State(run.end, ranking_key, token_id)
         if sampling.logprobs is None:
             return token_id, None
         return token_id, self._logprobs([ranking_key], [token_id], sampling.logprobs)
@@ -73,17 +85,20 @@ class TokenSource:
         keys = [_mix((first + i << 32) ^ token_id) for i, token_id in enumerate(before)]
         return self._logprobs(keys, token_ids, num_best)
 
-    def _hash_of(self, request: Request) -> int:
+    def _hash_of(self, run: ScheduledRequest) -> int:
         """A hash of all tokens so far, carried on from the one of the token before."""
-        start = request.num_prompt_tokens
-        num_tokens, state = self._states.get(request, (0, 0))
-        if num_tokens < start:
+        request, start = run.request, run.request.num_prompt_tokens
+        known = self._states.get(request)
+        if known is None:
             prompt = array("q", request.token_ids[:start]).tobytes()
-            num_tokens = start
             state = int.from_bytes(blake2b(prompt, digest_size=8).digest(), "little")
-        for token_id in request.token_ids[num_tokens:]:
+            new_token_ids = request.token_ids[start : run.end]
+        else:
+            state, new_token_ids = known.hash, request.token_ids[known.num_tokens : run.end]
+            if known.num_tokens + len(new_token_ids) < run.end:
+                new_token_ids.append(known.next_token)
+        for token_id in new_token_ids:
             state = _mix(state ^ token_id)
-        self._states[request] = (request.num_tokens, state)
         return state
 
     # ── choosing ──

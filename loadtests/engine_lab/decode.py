@@ -32,7 +32,7 @@ def random_token_ids(count: int, vocab_size: int, seed: int) -> list[int]:
 
 def compute(runner: ModelRunner, runs: list[ScheduledRequest]) -> list[RunResult]:
     """One step. Raises ModelError if the model fails at a run."""
-    results = runner.execute(SchedulerOutput(runs))
+    results = runner.submit(SchedulerOutput(runs)).result()
     for result in results:
         if result.error:
             raise ModelError(result.error)
@@ -103,7 +103,10 @@ class Contexts:
     def _fill(self, index: int, request: Request, num_tokens: int) -> None:
         for first in range(self._computed[index], num_tokens, CHUNK_TOKENS):
             count = min(CHUNK_TOKENS, num_tokens - first)
-            compute(self._runner, [ScheduledRequest(request, first, count, self._tables[index])])
+            table = self._tables[index]
+            compute(
+                self._runner, [ScheduledRequest(request, first, count, table, reaches_end=False)]
+            )
         # What the steps of the load write behind this is not what belongs there.
         self._computed[index] = num_tokens
 

@@ -92,7 +92,8 @@ def window_logprobs(
 
 def _chunk_logprobs(runner: ModelRunner, request: Request, first: int, table: list[int]) -> bytes:
     count = min(CHUNK_TOKENS, request.num_tokens - first)
-    (result,) = compute(runner, [ScheduledRequest(request, first, count, table)])
+    reaches_end = first + count == request.num_tokens
+    (result,) = compute(runner, [ScheduledRequest(request, first, count, table, reaches_end)])
     # The last token of all is followed by none, so a chunk that is nothing else has no logprobs.
     return b"" if result.prompt_logprobs is None else bytes(result.prompt_logprobs.logprobs.data)
 

@@ -24,6 +24,7 @@ samplings = st.fixed_dictionaries(
         "max_tokens": st.integers(1, 16).map(lambda fewer: 17 - fewer),
         "min_tokens": st.integers(0, 4),
         "stop_token_ids": st.lists(st.integers(0, 49), max_size=2),
+        "frequency_penalty": st.sampled_from([0.0, 0.0, 1.0]),
         "pooling": st.sampled_from([None, None, None, *map(PoolingParams, Pooling)]),
     }
 )
@@ -32,6 +33,8 @@ requests = st.tuples(prompts, samplings, st.integers(-1, 1), isolations)
 Drawn = tuple[list[int], dict[str, Any], int, int]
 engine_settings = st.fixed_dictionaries(
     {
+        "max_in_flight": st.sampled_from([1, 2]),
+        "is_eager": st.booleans(),
         "num_blocks": st.integers(10, 20),  # 40 tokens always fit in 10 blocks of 4
         "max_num_seqs": st.sampled_from([8, 3, 1]),
         "max_num_batched_tokens": st.sampled_from([24, 64, 7, 1]),
@@ -43,7 +46,10 @@ engine_settings = st.fixed_dictionaries(
 
 
 class EngineMachine(RuleBasedStateMachine):
-    """Random clients, with aborts at any moment and engines that are replaced at any moment."""
+    """Random clients, with aborts at any moment and engines that are replaced at any moment.
+
+    Whatever is in flight then, and in whatever order steps begin and end.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,6 +81,7 @@ class EngineMachine(RuleBasedStateMachine):
             max_tokens=sampling.max_tokens,
             min_tokens=sampling.min_tokens,
             stop_token_ids=sampling.stop_token_ids,
+            frequency_penalty=sampling.frequency_penalty,
             pooling=sampling.pooling,
         )
 
@@ -97,6 +104,13 @@ class EngineMachine(RuleBasedStateMachine):
         for _ in range(count):
             if self.engine.core.has_work:
                 self.engine.step()
+
+    @rule(is_beginning=st.booleans())
+    def half_a_step(self, is_beginning: bool) -> None:
+        if not is_beginning and self.engine.in_flight:
+            self.engine.end()
+        elif len(self.engine.in_flight) < self.engine.max_in_flight:
+            self.engine.begin()
 
     @precondition(lambda self: self.engine.core.has_work)
     @rule(data=st.data())

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ class LoadedSimulatedRunner(SimulatedRunner):
     model_fingerprint = "simulated"
 
 
-def faulty_engine(*specs: str, **settings: int) -> SimulatedEngine:
+def faulty_engine(*specs: str, **settings: Any) -> SimulatedEngine:
     """An engine whose runner has these faults."""
     engine = SimulatedEngine(**settings)
     runner = LoadedSimulatedRunner(64, engine.config.block_size, VOCAB_SIZE)
@@ -82,6 +83,13 @@ def test_a_fault_past_its_output_position_does_not_strike() -> None:
     engine = faulty_engine("raise:prompt=7-9:output=3")
     engine.add("a", PROMPT, [5] * 4, max_tokens=10)
     engine.run()
+
+
+def test_a_fault_strikes_when_the_steps_before_it_have_ended() -> None:
+    engine = faulty_engine("raise:prompt=7-9:output=2", max_in_flight=2)
+    engine.add("a", PROMPT, max_tokens=10)
+    assert num_steps_until_fault(engine) == 2
+    assert len(engine.answers["a"].token_ids) == 2
 
 
 def test_a_fault_waits_for_its_step() -> None:
@@ -149,6 +157,7 @@ def test_an_engine_without_faults_of_its_own_is_not_wrapped(tmp_path: Path) -> N
 STEP = """
 import faulthandler, sys
 from pathlib import Path
+from typing import Any
 from cluster.config import load_config
 from engine.__main__ import load_runner
 from engine.request import Request
@@ -158,7 +167,7 @@ faulthandler.enable()
 runner = load_runner(load_config(Path(sys.argv[1])), 0, 1, lambda *_: None)
 request = Request("r", 0, 0, [7, 9], 2, SamplingParams(), [])
 print("ready", flush=True)
-runner.execute(SchedulerOutput([ScheduledRequest(request, 0, 2, [0])]))
+runner.submit(SchedulerOutput([ScheduledRequest(request, 0, 2, [0])])).result()
 """
 
 

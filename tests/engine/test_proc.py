@@ -60,6 +60,8 @@ class GatedRunner(SimulatedRunner):
         super().__init__(64, 4, VOCAB_SIZE)
         self.gate = threading.Event()
         self.gate.set()
+        self.lets_one_pass = False
+        """Whether the gate closes behind the next step."""
         self.is_in_step = threading.Event()
         self.failure: Exception | None = None
 
@@ -68,6 +70,9 @@ class GatedRunner(SimulatedRunner):
         self.is_in_step.set()
         assert self.gate.wait(20)
         self.is_in_step.clear()
+        if self.lets_one_pass:
+            self.lets_one_pass = False
+            self.gate.clear()
         if self.failure is not None:
             raise self.failure
         return super().execute(work)
@@ -208,8 +213,9 @@ class Surroundings:
 class RunningEngine:
     """An engine in a thread of the test."""
 
-    def __init__(self, context: Context, config: ClusterConfig) -> None:
+    def __init__(self, context: Context, config: ClusterConfig, overlaps_steps: bool) -> None:
         self.runner = GatedRunner()
+        self.runner.overlaps_steps = overlaps_steps
         self.proc = EngineCoreProc(config, 0, 1, context)
         self.exit_code: int | None = None
         self._thread = threading.Thread(target=self._run)
@@ -249,10 +255,12 @@ def outside(context: Context, tmp_path: Path) -> Iterator[Surroundings]:
         yield outside
 
 
-@pytest.fixture
-def engine(context: Context, outside: Surroundings, tmp_path: Path) -> Iterator[RunningEngine]:
+@pytest.fixture(params=[False, True], ids=["one step", "steps overlap"])
+def engine(
+    context: Context, outside: Surroundings, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[RunningEngine]:
     config = ClusterConfig(engine=EngineConfig(block_size=4), run_directory=str(tmp_path))
-    running = RunningEngine(context, config)
+    running = RunningEngine(context, config, overlaps_steps=request.param)
     yield running
     running.stop()
 
@@ -357,6 +365,45 @@ def test_the_last_words_after_an_error_tell_who_was_in_the_step(
     goodbye = outside.wait_for(EngineGoodbye)
     assert goodbye.cause == "error: RuntimeError: the device has failed"
     assert goodbye.flight == read_flight_record(path) == expected_flight
+
+
+@pytest.mark.parametrize("engine", [True], indirect=True)
+def test_the_last_words_tell_of_both_steps_in_flight(
+    engine: RunningEngine, outside: Surroundings, tmp_path: Path
+) -> None:
+    outside.join()
+    engine.runner.gate.clear()
+    outside.ask("a", max_tokens=9)
+    assert engine.runner.is_in_step.wait(10)
+    outside.ask("b")
+    outside.wait_for_report(lambda report: report.waiting + report.running == 2)
+    engine.runner.lets_one_pass = True
+    engine.runner.gate.set()
+    path, expected_flight = flight_record_path(tmp_path, 0, 1), FlightRecord(["a", "b"], ["b"])
+    wait_until(lambda: read_flight_record(path) == expected_flight)
+    engine.runner.failure = RuntimeError("the device has failed")
+    engine.runner.gate.set()
+    assert engine.wait() == 1
+    outputs = outside.wait_for(EngineCoreOutputs).outputs
+    assert [output.token_ids for output in outputs] == [expected()[:1]]
+    assert outside.wait_for(EngineGoodbye).flight == expected_flight
+
+
+@pytest.mark.parametrize("engine", [True], indirect=True)
+def test_an_engine_that_is_stopped_tells_what_was_in_flight(
+    engine: RunningEngine, outside: Surroundings
+) -> None:
+    outside.join()
+    engine.runner.gate.clear()
+    outside.ask("a", max_tokens=9)
+    assert engine.runner.is_in_step.wait(10)
+    engine.stop()
+    token_ids: list[int] = []
+    outside.wait_for(EngineGoodbye)
+    for message in outside.heard:
+        if isinstance(message, EngineCoreOutputs):
+            token_ids += [i for output in message.outputs for i in output.token_ids]
+    assert token_ids == expected(9)[:2]
 
 
 def test_nobody_is_in_the_flight_record_of_an_idle_engine(

@@ -69,6 +69,23 @@ def test_an_error_that_names_requests_is_believed(tmp_path: Path, work: Schedule
     recorder.close()
 
 
+def test_all_steps_in_flight_are_recorded_and_each_request_once(tmp_path: Path) -> None:
+    engine = SimulatedEngine(max_in_flight=2)
+    engine.add("a", [1] * 3)
+    recorder = StepRecorder(ClusterConfig(run_directory=str(tmp_path)), 0, 1)
+    path = flight_record_path(tmp_path, 0, 1)
+    for prompts in (["a"], ["a", "b"]):
+        engine.begin()
+        recorder.began(engine.in_flight[-1][0])
+        assert read_flight_record(path) == FlightRecord(prompts, prompts)
+        engine.add("b", [2] * 3)
+    expected = FlightRecord(["a", "b"], ["b"])
+    recorder.ended()
+    assert read_flight_record(path) == expected
+    assert recorder.failed(RuntimeError()) == expected
+    recorder.close()
+
+
 def test_an_error_between_two_steps_was_nobodys(tmp_path: Path, work: SchedulerOutput) -> None:
     recorder = StepRecorder(ClusterConfig(run_directory=str(tmp_path)), 0, 1)
     recorder.began(work)
@@ -91,14 +108,17 @@ def test_without_a_file_there_is_one_warning_and_the_last_words_are_the_same(
     recorder.close()
 
 
-def test_the_largest_step_fits(tmp_path: Path) -> None:
+def test_the_largest_steps_fit(tmp_path: Path) -> None:
     config = ClusterConfig(run_directory=str(tmp_path))
-    engine = SimulatedEngine(num_blocks=256, max_num_seqs=config.engine.max_num_seqs)
-    names = [f"{index:0>128}" for index in range(config.engine.max_num_seqs)]
-    for name in names:
-        engine.add(name, [1])
+    max_num_seqs = config.engine.max_num_seqs
+    engine = SimulatedEngine(num_blocks=256, max_num_seqs=max_num_seqs)
+    names = [f"{index:0>128}" for index in range(2 * max_num_seqs)]
     recorder = StepRecorder(config, 0, 1)
-    recorder.began(engine.core.begin_step(0.0))
+    for some in (names[:max_num_seqs], names[max_num_seqs:]):
+        for name in some:
+            engine.add(name, [1])
+        recorder.began(engine.core.begin_step(0.0))
+        engine.abort(*some)
     expected = FlightRecord(names, names)
     assert read_flight_record(flight_record_path(tmp_path, 0, 1)) == expected
     recorder.close()

@@ -22,6 +22,7 @@ from engine.scheduling.output import RunResult, SchedulerOutput
 from frontend.engine_book import LEAD_STEPS, EngineBook
 from frontend.in_flight import InFlight
 from frontend.waiting_line import WaitingLine
+from tests.support.simulated_runner import Computation
 from tests.support.waiting_requests import waiting_request
 
 LINK_SECONDS = 0.002
@@ -35,9 +36,10 @@ MOST_LOSS = 1.1
 class AnyToken:
     """A model that always says the same."""
 
-    def execute(self, work: SchedulerOutput) -> list[RunResult]:
+    def submit(self, work: SchedulerOutput) -> Computation:
         """A token for each that samples one."""
-        return [RunResult(token_id=1 if run.samples else None) for run in work.scheduled]
+        results = [RunResult(token_id=1 if run.samples else None) for run in work.scheduled]
+        return Computation(lambda: results)
 
 
 @dataclass

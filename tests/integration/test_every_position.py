@@ -53,12 +53,12 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 class Served:
     """A tiny model, served by engines of which the first ends when it is told to."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, async_scheduling: bool = False) -> None:
         self.config = ClusterConfig(
             model=ModelConfig(model=str(make_tiny_model(directory, tie_word_embeddings=False))),
             engine=EngineConfig(
                 device="cpu", block_size=4, threads_per_engine=1, kv_cache_memory="8MiB",
-                kv_cache_dtype="float32",
+                kv_cache_dtype="float32", async_scheduling=async_scheduling,
             ),
         )  # fmt: skip
         self.runner = ModelRunner(self.config)
@@ -100,9 +100,9 @@ async def ask(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> Any
     return {key: value for key, value in answer.items() if key not in ("id", "created", "quadriga")}
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Served:
-    return Served(tmp_path_factory.mktemp("tiny"))
+@pytest.fixture(scope="module", params=[False, True], ids=["one step", "steps overlap"])
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Served:
+    return Served(tmp_path_factory.mktemp("tiny"), async_scheduling=request.param)
 
 
 def streamed(body: dict[str, Any]) -> dict[str, Any]:

@@ -29,9 +29,12 @@ async def start(tmp_path: Path) -> AsyncIterator[StartCluster]:
     clusters: list[SmallCluster] = []
 
     async def start_cluster(
-        num_engines: int = 2, step_seconds: float = 0.005, faults: Sequence[str] = ()
+        num_engines: int = 2,
+        step_seconds: float = 0.005,
+        faults: Sequence[str] = (),
+        async_scheduling: bool = False,
     ) -> tuple[SmallCluster, DPLBClient]:
-        clusters.append(SmallCluster(tmp_path, num_engines, step_seconds, faults))
+        clusters.append(SmallCluster(tmp_path, num_engines, step_seconds, faults, async_scheduling))
         return clusters[-1], await clusters[-1].start_client()
 
     yield start_cluster
@@ -100,8 +103,11 @@ async def test_requests_are_answered_and_spread_over_the_engines(start: StartClu
     await idle_everywhere(client, 2)
 
 
-async def test_the_death_of_an_engine_loses_no_token(start: StartCluster) -> None:
-    cluster, client = await start()
+@pytest.mark.parametrize("async_scheduling", [False, True])
+async def test_the_death_of_an_engine_loses_no_token(
+    start: StartCluster, async_scheduling: bool
+) -> None:
+    cluster, client = await start(async_scheduling=async_scheduling)
     streams = [client.submit(request) for request in requests(16)]
     await in_mid_stream(streams)
     cluster.kill_engine(0)
@@ -216,12 +222,13 @@ async def test_a_request_that_fails_every_engine_is_convicted_by_the_second(
         client.submit(again)
 
 
+@pytest.mark.parametrize("async_scheduling", [False, True])
 @pytest.mark.parametrize(("output", "max_deaths"), [(None, 2), (0, 3), (5, 3)])
 async def test_a_poison_among_others_ends_alone(
-    start: StartCluster, output: int | None, max_deaths: int
+    start: StartCluster, output: int | None, max_deaths: int, async_scheduling: bool
 ) -> None:
     fault = "segfault:prompt=7-8-9" + (f":output={output}" if output is not None else "")
-    cluster, client = await start(faults=[fault])
+    cluster, client = await start(faults=[fault], async_scheduling=async_scheduling)
     other = await cluster.start_client(index=1)
     streams = [taker.submit(request) for taker in (client, other) for request in requests(6)]
     await in_mid_stream(streams)

@@ -32,9 +32,9 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Served:
-    return Served(tmp_path_factory.mktemp("tiny"))
+@pytest.fixture(scope="module", params=[False, True], ids=["one step", "steps overlap"])
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Served:
+    return Served(tmp_path_factory.mktemp("tiny"), async_scheduling=request.param)
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])

@@ -34,8 +34,11 @@ class PacedRunner(SimulatedRunner):
     max_model_len = MAX_MODEL_LEN
     model_fingerprint = "simulated"
 
-    def __init__(self, block_size: int, step_seconds: float, rank: int) -> None:
+    def __init__(
+        self, block_size: int, step_seconds: float, rank: int, overlaps_steps: bool
+    ) -> None:
         super().__init__(NUM_BLOCKS, block_size, VOCAB_SIZE)
+        self.overlaps_steps = overlaps_steps
         self._step_seconds = step_seconds
         self._faults = ([FAULT_TOKEN, rank], [FAULT_TOKEN, ANY_RANK])
 
@@ -61,7 +64,10 @@ def main() -> int:
 
     def load(on_progress: Callable[[EnginePhase, float], None]) -> LoadedRunner:
         on_progress(EnginePhase.LOADING, 0.5)
-        runner = PacedRunner(config.engine.block_size, arguments.step_seconds, arguments.rank)
+        runner = PacedRunner(
+            config.engine.block_size, arguments.step_seconds, arguments.rank,
+            bool(config.engine.async_scheduling),
+        )  # fmt: skip
         faults = faults_for(config.engine.inject_fault, arguments.rank, arguments.incarnation)
         return FaultyRunner(runner, faults) if faults else runner
 

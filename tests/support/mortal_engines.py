@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import time
+from collections import deque
 
 from cluster.config import EngineConfig
 from cluster.wire.block_hash import HASH_SEED
@@ -18,6 +19,8 @@ from cluster.wire.messages import (
 )
 from engine.core import EngineCore
 from engine.execution.runner import ModelRunner
+from engine.scheduling.output import SchedulerOutput, StepOutcome
+from engine.step_recorder import MAX_IN_FLIGHT
 from frontend.cluster_view import EngineCounts
 from frontend.engine_book import EngineBook
 from frontend.in_flight import InFlight
@@ -30,8 +33,8 @@ class MortalEngines:
     """Speaks `EngineClient`; every message goes through the wire's encoding, but through no socket.
 
     The engine at work ends when `tokens_until_death` output tokens have come of it: what it computed
-    beside them in that step is lost. All its requests go on in the next engine, which has computed
-    nothing yet.
+    beside them in that step is lost, and all that is in flight. All its requests go on in the next
+    engine, which has computed nothing yet.
     """
 
     are_all_engines_dead = False
@@ -57,6 +60,7 @@ class MortalEngines:
 
     def _start_engine(self) -> None:
         runner, rank = self._runner, self.num_deaths
+        self._in_flight: deque[tuple[SchedulerOutput, StepOutcome]] = deque()
         self._core = EngineCore(
             self._config, runner.num_blocks, runner.max_model_len, runner, runner.vocab_size
         )
@@ -128,8 +132,13 @@ class MortalEngines:
 
     def _step(self) -> None:
         work = self._core.begin_step(time.monotonic())
-        results = self._core.execute(work)
-        outputs = self._core.finish_step(work, results, time.monotonic())
+        if work.scheduled:
+            self._in_flight.append((work, self._core.submit(work)))
+        max_in_flight = MAX_IN_FLIGHT if self._runner.overlaps_steps else 1
+        if work.scheduled and len(self._in_flight) < max_in_flight:
+            return
+        work, outcome = self._in_flight.popleft()
+        outputs = self._core.finish_step(work, outcome.result(), time.monotonic())
         message = EngineCoreOutputs(self.num_deaths, 1, outputs.get(0, []))
         for output in self._to_frontend.decode(self._encoder.encode(message)).outputs:
             in_flight = self._requests[output.request_id]

@@ -51,6 +51,11 @@ def make_request(
     )
 
 
+def whole_run(request: Request) -> ScheduledRequest:
+    """All that there is of a request, where nothing is computed."""
+    return ScheduledRequest(request, 0, request.num_tokens, [])
+
+
 class Slot:
     """A place for one request at a time: a block table of its own, scattered over the cache."""
 
@@ -62,7 +67,9 @@ class Slot:
 
     def run(self, request: Request, first: int, end: int) -> ScheduledRequest:
         """The tokens first … end - 1 of `request`, to be computed in this slot."""
-        return ScheduledRequest(request, first, end - first, self.block_table)
+        return ScheduledRequest(
+            request, first, end - first, self.block_table, end == request.num_tokens
+        )
 
 
 def generate(

@@ -1,5 +1,6 @@
 """An engine core over the simulated model, with every promise of a step checked in every step."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,8 @@ from cluster.wire.messages import AddRequest, Blob, EngineCoreOutput, TokenLogpr
 from cluster.wire.sampling import FinishReason, SamplingParams
 from engine.core import EngineCore
 from engine.request import Request
-from engine.scheduling.output import SchedulerOutput
+from engine.scheduling.lookahead import awaits_token, ends_in_flight
+from engine.scheduling.output import SchedulerOutput, StepOutcome
 from engine.scheduling.tenants import crowded_out, places_held
 from tests.support.simulated_runner import (
     SimulatedRunner,
@@ -47,14 +49,24 @@ class Answer:
 class SimulatedEngine:
     """Steps a real `EngineCore` over a `SimulatedRunner`, and keeps what each client got."""
 
-    def __init__(self, num_blocks: int = 64, max_model_len: int = 256, **settings: Any) -> None:
+    def __init__(
+        self,
+        num_blocks: int = 64,
+        max_model_len: int = 256,
+        max_in_flight: int = 1,
+        is_eager: bool = False,
+        **settings: Any,
+    ) -> None:
         settings = {"block_size": 4, "max_num_batched_tokens": 64, **settings}
         self.config = EngineConfig(**settings)
         self.max_model_len = max_model_len
         self.runner = SimulatedRunner(num_blocks, self.config.block_size, VOCAB_SIZE)
+        self.runner.is_eager = is_eager
         self.core = EngineCore(self.config, num_blocks, max_model_len, self.runner, VOCAB_SIZE)
         self.scheduler = self.core._scheduler
         self.answers: dict[str, Answer] = {}
+        self.max_in_flight = max_in_flight
+        self.in_flight: deque[tuple[SchedulerOutput, StepOutcome]] = deque()
         self.now = 0.0
         self._replayed_hashes: set[bytes] = set()
         self._was_isolated = False
@@ -105,14 +117,38 @@ class SimulatedEngine:
                 self.answers[request_id].is_aborted = True
 
     def step(self, during: Callable[[], None] = lambda: None) -> SchedulerOutput:
-        """One step, with `during` between the forward pass and the update."""
+        """End a step, behind which as many have begun as may be in flight.
+
+        `during` comes between its forward pass and the update.
+        """
         assert self.core.has_work, "there is nothing to step for"
+        while len(self.in_flight) < self.max_in_flight and self.begin():
+            pass
+        return self.end(during)
+
+    def begin(self) -> bool:
+        """Begin a step; False if those in flight have to end first."""
         running = dict(self.scheduler.running)
-        decoding = {r.request_id for r in running.values() if r.is_decoding}
+        going_on = {
+            r.request_id
+            for r in running.values()
+            if r.decodes_next and not ends_in_flight(r, self.max_model_len)
+        }
+        waiting = {r.request_id for r in running.values() if awaits_token(r)}
         work = self.core.begin_step(self.now)
+        if not work.scheduled:
+            assert self.in_flight or not self.scheduler.has_requests, "a step does nothing"
+            assert not work.preempted, "a request is preempted for no step"
+            return False
         self._check_isolation(work, running)
-        self._check_plan(work, running, decoding)
-        results = self.core.execute(work)
+        self._check_plan(work, running, going_on, waiting)
+        self.in_flight.append((work, self.core.submit(work)))
+        return True
+
+    def end(self, during: Callable[[], None] = lambda: None) -> SchedulerOutput:
+        """End the oldest step in flight."""
+        work, outcome = self.in_flight.popleft()
+        results = outcome.result()
         during()
         self.now += 0.01
         for frontend_index, outputs in self.core.finish_step(work, results, self.now).items():
@@ -157,6 +193,9 @@ class SimulatedEngine:
     def _check_isolation(self, work: SchedulerOutput, running: dict[str, Request]) -> None:
         """An isolated request is alone in its step, and the others have every second step."""
         is_isolated = any(scheduled.request.is_isolated for scheduled in work.scheduled)
+        if self.in_flight:
+            assert not is_isolated, "an isolated request is not alone in flight"
+            assert not self._was_isolated, "an isolated request has company in flight"
         if is_isolated:
             assert len(work.scheduled) == 1, "an isolated request is not alone"
             if self._was_isolated:
@@ -166,19 +205,32 @@ class SimulatedEngine:
         self._was_isolated = is_isolated
 
     def _check_plan(
-        self, work: SchedulerOutput, running: dict[str, Request], decoding: set[str]
+        self,
+        work: SchedulerOutput,
+        running: dict[str, Request],
+        decoding: set[str],
+        waiting: set[str],
     ) -> None:
+        """`decoding` are the streams that go on, `waiting` those that need to know a token first."""
         scheduled = {s.request.request_id: s.num_tokens for s in work.scheduled}
         preempted = {request.request_id for request in work.preempted}
-        assert scheduled, "a step does nothing"
+        assert not (preempted and self.in_flight), (
+            "a request is preempted while a step is in flight"
+        )
+        assert scheduled.keys().isdisjoint(waiting), "a token is needed that is not known"
         assert len(scheduled) == len(work.scheduled), "a request is scheduled twice"
+        assert all(s.end < self._limit_of(s.request) for s in work.scheduled), (
+            "a length is exceeded"
+        )
         assert work.num_tokens <= self.config.max_num_batched_tokens, "the budget is exceeded"
         assert len(self.scheduler.running) <= self.config.max_num_seqs
         assert scheduled.keys().isdisjoint(preempted), "a preempted request is computed"
         if not self._was_isolated:
             streams = {r for r in decoding if not self._is_isolated(r)}
-            assert streams <= scheduled.keys() | preempted, "a stream is left out of a step"
-        new = [s for s in work.scheduled if not s.request.num_output_tokens]
+            assert streams <= scheduled.keys() | preempted | waiting, (
+                "a stream is left out of a step"
+            )
+        new = [s for s in work.scheduled if not (s.request.num_output_tokens or s.is_decode)]
         if decoding & scheduled.keys() or (decoding - preempted and self._was_isolated):
             chunk = self.config.prefill_chunk_while_decoding
             held = places_held(r for id_, r in running.items() if id_ not in preempted)
@@ -189,6 +241,13 @@ class SimulatedEngine:
             assert scheduled.keys() <= running.keys(), (
                 "a request is admitted in a step that preempts"
             )
+
+    def _limit_of(self, request: Request) -> int:
+        """Tokens that the request has at its end, at most; of one that pools, one more."""
+        if request.sampling.pooling is not None:
+            return request.num_tokens + 1
+        wanted = request.num_prompt_tokens + request.sampling.max_tokens
+        return min(wanted, self.max_model_len)
 
     def _is_isolated(self, request_id: str) -> bool:
         request = self.scheduler.running.get(request_id)

@@ -1,11 +1,13 @@
 """A model runner without a model, which notices whatever is wrong with the KV cache's books."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
+from typing import NamedTuple
 
 from cluster.wire.messages import Blob, TokenLogprobs
 from cluster.wire.sampling import Pooling, SamplingParams
+from engine.request import Request
 from engine.scheduling.output import RunResult, ScheduledRequest, SchedulerOutput
 
 Slot = tuple[int, int]
@@ -41,12 +43,24 @@ def reference_vector(token_ids: Sequence[int], pooling: Pooling) -> Blob:
     return Blob(value.to_bytes(16, "little", signed=True))
 
 
+class Computation(NamedTuple):
+    """A step that is computed when it is asked for."""
+
+    result: Callable[[], list[RunResult]]
+
+
 class SimulatedRunner:
     """Keeps a fingerprint a slot instead of KV, and checks each one it would have read.
 
     A wrong block table, a hit on a block that is not computed yet, a block that was given away
     too early: each makes some position's fingerprint differ from its request's tokens.
+
+    Of the tokens that a request does not have yet, it knows those that the step before drew.
     """
+
+    overlaps_steps = False
+    is_eager = False
+    """Whether it computes a step as early as it may, and not as late."""
 
     def __init__(self, num_blocks: int, block_size: int, vocab_size: int) -> None:
         self.num_blocks = num_blocks
@@ -59,6 +73,14 @@ class SimulatedRunner:
         self._kv: dict[Slot, int] = {}
         self._pooled: dict[str, dict[int, int]] = {}
         """By request id, the fingerprints of what was computed since its first position."""
+        self._drawn: dict[Request, int] = {}
+
+    def submit(self, work: SchedulerOutput) -> Computation:
+        """See `ModelRunner`."""
+        if not self.is_eager:
+            return Computation(lambda: self.execute(work))
+        results = self.execute(work)
+        return Computation(lambda: results)
 
     def execute(self, work: SchedulerOutput) -> list[RunResult]:
         """Check all reads, then write, then answer: nobody may read what this step computes."""
@@ -69,22 +91,35 @@ class SimulatedRunner:
                 assert slot not in written, f"{slot} is written twice in one step"
                 written[slot] = fingerprint
         self._kv.update(written)
-        return [self._answer(scheduled) for scheduled in work.scheduled]
+        results = [self._answer(scheduled) for scheduled in work.scheduled]
+        self._drawn = {
+            scheduled.request: 0 if result.token_id is None else result.token_id
+            for scheduled, result in zip(work.scheduled, results, strict=True)
+            if scheduled.samples
+        }
+        return results
+
+    def _token_ids(self, scheduled: ScheduledRequest) -> list[int]:
+        """The request's tokens up to the end of the run."""
+        token_ids = scheduled.request.token_ids[: scheduled.end]
+        if len(token_ids) < scheduled.end:
+            token_ids.append(self._drawn[scheduled.request])
+        assert len(token_ids) == scheduled.end, "a token is computed that nobody knows"
+        return token_ids
 
     def _check_reads(self, scheduled: ScheduledRequest) -> None:
         request, first = scheduled.request, scheduled.first_position
-        for position, expected in enumerate(fingerprints(request.token_ids[:first])):
+        for position, expected in enumerate(fingerprints(self._token_ids(scheduled)[:first])):
             slot = self._slot(scheduled, position)
             assert self._kv.get(slot) == expected, (
                 f"{request.request_id} reads position {position} from {slot}: not its KV"
             )
 
     def _writes(self, scheduled: ScheduledRequest) -> dict[Slot, int]:
-        request, first = scheduled.request, scheduled.first_position
+        request, first, end = scheduled.request, scheduled.first_position, scheduled.end
         assert scheduled.num_tokens > 0
-        end = first + scheduled.num_tokens
         self.computed_positions += [(request.request_id, p) for p in range(first, end)]
-        values = fingerprints(request.token_ids[:end])
+        values = fingerprints(self._token_ids(scheduled))
         return {self._slot(scheduled, p): values[p] for p in range(first, end)}
 
     def _slot(self, scheduled: ScheduledRequest, position: int) -> Slot:
@@ -98,7 +133,8 @@ class SimulatedRunner:
             return RunResult(error=self.failures[request.request_id])
         if request.sampling.pooling is not None:
             return RunResult(vector=self._pool(scheduled, request.sampling.pooling.pooling))
-        token_id = next_token(request.token_ids, self.vocab_size) if scheduled.samples else None
+        token_ids = self._token_ids(scheduled)
+        token_id = next_token(token_ids, self.vocab_size) if scheduled.samples else None
         wants_logprobs = request.sampling.logprobs is not None and token_id is not None
         return RunResult(
             token_id=token_id,

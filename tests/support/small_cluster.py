@@ -46,6 +46,7 @@ class SmallCluster:
         num_engines: int,
         step_seconds: float = 0.005,
         faults: Sequence[str] = (),
+        async_scheduling: bool = False,
     ) -> None:
         self.config = ClusterConfig(
             engine=EngineConfig(
@@ -53,6 +54,7 @@ class SmallCluster:
                 block_size=8,
                 max_num_seqs=8,
                 inject_fault=list(faults),
+                async_scheduling=async_scheduling,
             ),
             frontend=FrontendConfig(queue_timeout=20.0),
             launch=LaunchConfig(log_level="debug"),

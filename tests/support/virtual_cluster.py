@@ -28,6 +28,7 @@ from frontend.in_flight import InFlight
 from frontend.routing.view import RoutedRequest
 from frontend.tenant_shares import TenantShares
 from frontend.waiting_line import WaitingLine
+from tests.support.simulated_runner import Computation
 from tests.support.waiting_requests import waiting_request
 
 LINK_SECONDS = 0.001
@@ -41,9 +42,10 @@ NUM_BLOCKS = 20_000
 class AnyToken:
     """A model that always says the same."""
 
-    def execute(self, work: SchedulerOutput) -> list[RunResult]:
+    def submit(self, work: SchedulerOutput) -> Computation:
         """A token for each that samples one."""
-        return [RunResult(token_id=1 if run.samples else None) for run in work.scheduled]
+        results = [RunResult(token_id=1 if run.samples else None) for run in work.scheduled]
+        return Computation(lambda: results)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from engine.execution.cuda.kv_pages import PaddedKVStorage
 from engine.execution.cuda.paged_tables import TabledStep
 from engine.execution.cuda.static_batch import StaticBatch
 from engine.execution.cuda.varlen_attention import VarlenAttention
+from engine.execution.drawn_tokens import DrawnTokens
 from engine.execution.paged_attention import AttentionBackend
 from engine.execution.serving_model import ServingModel
 from engine.scheduling.output import ScheduledRequest
@@ -77,10 +78,10 @@ class DecodeGraphs:
         return len(runs) <= self._buckets[-1] and all(run.num_tokens == 1 for run in runs)
 
     @torch.inference_mode()
-    def hidden_states(self, runs: Sequence[ScheduledRequest]) -> torch.Tensor:
+    def hidden_states(self, runs: Sequence[ScheduledRequest], drawn: DrawnTokens) -> torch.Tensor:
         """The last hidden state of each run, (runs, hidden), valid until the next call."""
         size = bucket_for(len(runs), self._buckets)
-        self._inputs.fill(runs, size)
+        self._inputs.fill(runs, size, drawn)
         return self._replay[size]()[: len(runs)]
 
 

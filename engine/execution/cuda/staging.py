@@ -1,4 +1,4 @@
-"""Copies from the host to the device that the host does not wait for."""
+"""Copies between the host and the device that the host does not wait for."""
 
 import torch
 
@@ -14,7 +14,17 @@ def copy_into(target: torch.Tensor, host: torch.Tensor) -> None:
 
 
 def to_device(host: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """A copy of `host` on `device`, likewise."""
+    """A copy of `host` on `device`, likewise; on the CPU `host` itself."""
+    if device.type == "cpu":
+        return host
     target = torch.empty_like(host, device=device)
     copy_into(target, host)
     return target
+
+
+def to_host(source: torch.Tensor) -> torch.Tensor:
+    """A copy of `source` on the host, there when the device has come so far; on the CPU itself."""
+    if not source.is_cuda:
+        return source
+    host = torch.empty_like(source, device="cpu", pin_memory=True)
+    return host.copy_(source, non_blocking=True)

@@ -8,6 +8,7 @@ import torch
 from engine.execution.cuda.kv_pages import PaddedKVStorage
 from engine.execution.cuda.paged_tables import PagedTables
 from engine.execution.cuda.staging import copy_into
+from engine.execution.drawn_tokens import DrawnTokens
 from engine.execution.input_batch import InputBatch
 from engine.execution.trial_run import trial_run
 from engine.scheduling.output import ScheduledRequest
@@ -52,11 +53,12 @@ class StaticBatch:
             num_decodes=size,
         )
 
-    def fill(self, runs: Sequence[ScheduledRequest], size: int) -> None:
+    def fill(self, runs: Sequence[ScheduledRequest], size: int, drawn: DrawnTokens) -> None:
         """Make these runs, of one token each, the first rows, and pad them up to `size`."""
         new_batch, new_tables = self._on_host(runs, size)
         batch, tables = self.head(size)
         copy_into(batch.token_ids, new_batch.token_ids)
+        drawn.fill_in(batch.token_ids, new_batch.missing)
         copy_into(batch.position_ids, new_batch.position_ids)
         copy_into(tables.slots, new_tables.slots)
         copy_into(tables.block_table, new_tables.block_table)

@@ -29,7 +29,7 @@ from frontend.structured.grammars import (
     regex_grammar,
 )
 from tests.support.json_schemas import json_schemas
-from tests.support.serving import make_request, make_runner
+from tests.support.serving import make_request, make_runner, whole_run
 from tests.support.tiny_model import make_tiny_model
 
 EOS = 2
@@ -227,7 +227,7 @@ def test_logprobs_are_of_what_the_model_computed(served: Served) -> None:
         def of(self, _: object) -> GrammarMask:
             return mask_of(7)
 
-    [drawn] = sample(row[None], [make_request([1], logprobs=2)], OneMask())  # type: ignore[arg-type]
+    [drawn] = sample(row[None], [whole_run(make_request([1], logprobs=2))], OneMask())  # type: ignore[arg-type]
     assert drawn.token_id == 7
     assert drawn.logprobs is not None
     values = torch.frombuffer(bytearray(drawn.logprobs.logprobs.data), dtype=torch.float32)

@@ -112,7 +112,7 @@ def test_prompt_logprobs_that_fail_end_their_request_alone(runner: ModelRunner) 
 def test_a_fault_on_purpose_strikes_the_real_model_too(runner: ModelRunner) -> None:
     faulty = FaultyRunner(runner, [parse_fault("out-of-memory:prompt=7-7-9")])
     innocent, poison = make_request(prompt(9)), make_request([3, 7, 7, 9, 4])
-    (served,) = faulty.execute(SchedulerOutput([Slot(runner, 0).run(innocent, 0, 9)]))
+    (served,) = faulty.submit(SchedulerOutput([Slot(runner, 0).run(innocent, 0, 9)])).result()
     assert [served.token_id] == generate(runner, make_request(innocent.token_ids), 1)
     with pytest.raises(MemoryError, match="prompt=7-7-9"):
-        faulty.execute(SchedulerOutput([Slot(runner, 1).run(poison, 0, 5)]))
+        faulty.submit(SchedulerOutput([Slot(runner, 1).run(poison, 0, 5)])).result()

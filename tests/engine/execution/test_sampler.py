@@ -4,6 +4,7 @@ import itertools
 import math
 import random
 import struct
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -13,12 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.wire.messages import TokenLogprobs
+from engine.execution import sampler
 from engine.execution.logits import adjust_logits
 from engine.execution.noise import gumbel_noise
-from engine.execution.sampler import SampledToken, sample
-from tests.support.serving import make_request
+from engine.execution.sampler import SampledToken
+from engine.request import Request
+from tests.support.serving import make_request, whole_run
 
 VOCAB = 50
+
+
+def sample(logits: torch.Tensor, requests: Sequence[Request]) -> list[SampledToken]:
+    return sampler.sample(logits, [whole_run(request) for request in requests])
 
 
 def row_of_logits(seed: int = 0, vocab: int = VOCAB, spread: float = 2.0) -> torch.Tensor:

@@ -73,6 +73,6 @@ def test_biases_bans_and_min_tokens_count_within_the_grammar(config: ClusterConf
 def test_a_grammar_that_fails_ends_its_request_alone(config: ClusterConfig) -> None:
     runner = SimulatedModelRunner(config)
     runs = [run(4, **defaults(grammar="nonsense")), run(4, **defaults())]
-    failed, good = runner.execute(SchedulerOutput(runs))
+    failed, good = runner.submit(SchedulerOutput(runs)).result()
     assert "cannot be built" in failed.error
     assert good.token_id is not None

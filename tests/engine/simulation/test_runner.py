@@ -68,8 +68,42 @@ def test_the_time_of_its_own_work_is_part_of_the_step(model_folder: Path) -> Non
     pace = SimulationConfig(simulated_step_seconds=0.05, simulated_request_seconds=0.0)
     runner = SimulatedModelRunner(make_config(model_folder, pace))
     started = time.monotonic()
-    runner.execute(SchedulerOutput([run(8, prompt_logprobs=200)]))
+    runner.submit(SchedulerOutput([run(8, prompt_logprobs=200)])).result()
     assert 0.05 <= time.monotonic() - started < 0.2
+
+
+def test_a_step_begins_when_the_one_before_it_ends(model_folder: Path) -> None:
+    pace = SimulationConfig(simulated_step_seconds=0.05, simulated_request_seconds=0.0)
+    runner = SimulatedModelRunner(make_config(model_folder, pace, async_scheduling=True))
+    assert runner.overlaps_steps
+    started = time.monotonic()
+    outcomes = [runner.submit(SchedulerOutput([run(8)])) for _ in range(3)]
+    assert time.monotonic() - started < 0.05
+    for number, outcome in enumerate(outcomes, start=1):
+        outcome.result()
+        assert 0.05 * number <= time.monotonic() - started < 0.05 * number + 0.2
+
+
+@pytest.mark.parametrize("sampling", [{"temperature": 0.0}, {"temperature": 0.8, "seed": 9}])
+def test_a_token_in_flight_counts_for_the_next_one(
+    model_folder: Path, sampling: dict[str, Any]
+) -> None:
+    config = make_config(model_folder)
+    request = run(50, **sampling).request
+    runs = [ScheduledRequest(request, 0, 50, []), ScheduledRequest(request, 50, 1, [])]
+    runner = SimulatedModelRunner(config)
+    outcomes = [runner.submit(SchedulerOutput([one])) for one in runs]
+    ahead = [outcome.result()[0].token_id for outcome in outcomes]
+    again = run(50, **sampling).request
+    for one, token_id in zip(runs, ahead, strict=True):
+        [result] = (
+            SimulatedModelRunner(config)
+            .submit(SchedulerOutput([one._replace(request=again)]))
+            .result()
+        )
+        assert token_id is not None
+        assert result.token_id == token_id
+        again.token_ids.append(token_id)
 
 
 def test_sizes_follow_the_folder_and_the_settings(model_folder: Path) -> None:
@@ -102,9 +136,9 @@ def test_a_request_moved_at_any_position_ends_alike(
 
 def test_a_request_that_cannot_be_sampled_fails_alone(model_folder: Path) -> None:
     runner = SimulatedModelRunner(make_config(model_folder))
-    failed, served = runner.execute(
+    failed, served = runner.submit(
         SchedulerOutput([run(3, allowed_token_ids=[9], bad_words=[[9]]), run(4)])
-    )
+    ).result()
     assert failed.error == "sampling failed: no token is left to choose from"
     assert served.token_id is not None
 

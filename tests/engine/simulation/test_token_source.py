@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from cluster.wire.messages import TokenLogprobs
 from cluster.wire.sampling import SamplingParams
 from engine.request import Request
+from engine.scheduling.output import ScheduledRequest
 from engine.simulation.token_source import TokenSource
 
 VOCAB_SIZE = 200
@@ -23,11 +24,16 @@ def make_request(prompt: list[int], output: list[int] | None = None, **sampling:
     )
 
 
+def whole_run(request: Request) -> ScheduledRequest:
+    """All that there is of it."""
+    return ScheduledRequest(request, 0, request.num_tokens, [])
+
+
 def generate(request: Request, count: int) -> list[int]:
     """`count` more tokens of this request from an engine that sees it for the first time."""
     source = TokenSource(VOCAB_SIZE, WORDS)
     for _ in range(count):
-        request.token_ids.append(source.next_token(request)[0])
+        request.token_ids.append(source.next_token(whole_run(request))[0])
     return request.output_token_ids
 
 
@@ -121,7 +127,7 @@ def test_limits_that_leave_nothing_are_an_error(sampling: dict[str, Any], compla
 @pytest.mark.parametrize("num_best", [0, 3, 1000])
 def test_logprobs_have_the_token_first_and_then_the_best(num_best: int) -> None:
     request = make_request([1], logprobs=num_best)
-    token_id, logprobs = TokenSource(VOCAB_SIZE, WORDS).next_token(request)
+    token_id, logprobs = TokenSource(VOCAB_SIZE, WORDS).next_token(whole_run(request))
     ((ids,), (values,)) = columns(logprobs)
     assert ids[0] == token_id
     assert len(ids) == min(num_best, VOCAB_SIZE) + 1
@@ -147,5 +153,5 @@ def test_prompt_logprobs_are_the_same_in_any_chunks() -> None:
 def test_nothing_is_kept_of_requests_that_are_gone() -> None:
     source = TokenSource(VOCAB_SIZE, WORDS)
     for _ in range(3):
-        source.next_token(make_request([1]))
+        source.next_token(whole_run(make_request([1])))
     assert len(source._states) == 0

@@ -42,7 +42,9 @@ def test_a_vector_has_length_one_unless_asked_otherwise() -> None:
 def test_the_engine_answers_at_the_end_of_the_prompt_alone(model_folder: Path) -> None:
     runner = SimulatedModelRunner(make_config(model_folder))
     pooled = request([5] * 10)
-    (first,) = runner.execute(SchedulerOutput([ScheduledRequest(pooled, 0, 6, [])]))
-    (second,) = runner.execute(SchedulerOutput([ScheduledRequest(pooled, 6, 4, [])]))
+    (first,) = runner.submit(
+        SchedulerOutput([ScheduledRequest(pooled, 0, 6, [], reaches_end=False)])
+    ).result()
+    (second,) = runner.submit(SchedulerOutput([ScheduledRequest(pooled, 6, 4, [])])).result()
     assert (first.vector, first.token_id, second.token_id) == (None, None, None)
     assert second.vector == made_up_vector(pooled, MODEL_CONFIG["hidden_size"])

@@ -58,7 +58,7 @@ def test_each_request_has_its_own_mask_and_others_have_none(load: Load) -> None:
 def test_a_chunk_that_draws_nothing_builds_the_matcher_and_makes_no_mask(load: Load) -> None:
     request = request_for("[0-9]")
     masks = GrammarMasks(load)
-    assert masks.begin([ScheduledRequest(request, 0, 2, [])]).of(request) is None
+    assert masks.begin([ScheduledRequest(request, 0, 2, [], reaches_end=False)]).of(request) is None
     assert masks.begin([last_run(request)]).of(request) is not None
 
 

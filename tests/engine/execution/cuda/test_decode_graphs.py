@@ -12,6 +12,7 @@ import torch
 from engine.execution.cuda.decode_graphs import Computation, DecodeGraphs, record_decode_graphs
 from engine.execution.cuda.gather_attention import GatherAttention
 from engine.execution.cuda.kv_pages import PaddedKVStorage
+from engine.execution.drawn_tokens import NOTHING_DRAWN
 from engine.execution.input_batch import InputBatch
 from engine.execution.paged_attention import AttentionBackend, PagedStep, TorchAttention
 from engine.execution.runner import ModelRunner
@@ -94,7 +95,7 @@ def test_padded_decodes_equal_those_computed_alone(
     graphs = graphs_of(runner._model, ComputingAgain())
     for size in (6, 3, 1, 5):  # a bucket is used again by a smaller batch, and by a larger one
         expected = hidden_of(runner._model, runs[:size])
-        hidden = graphs.hidden_states(runs[:size])
+        hidden = graphs.hidden_states(runs[:size], NOTHING_DRAWN)
         torch.testing.assert_close(hidden, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -107,7 +108,7 @@ def test_padding_touches_no_block_that_is_handed_out(tiny_model: TinyModel) -> N
     for cache in caches:
         cache[storage.num_blocks] = 9.0
     before = [cache.clone() for cache in caches]
-    graphs.hidden_states(runs[:5])
+    graphs.hidden_states(runs[:5], NOTHING_DRAWN)
     for cache, old in zip(caches, before, strict=True):
         changed = (cache != old).any(dim=-1).any(dim=-1)[: storage.num_blocks].nonzero()
         written = {(run.block_table[run.first_position // 16], run.first_position % 16)
@@ -120,7 +121,7 @@ def test_every_bucket_is_recorded_once_at_the_start(tiny_model: TinyModel) -> No
     runner, recorder = padded_runner(tiny_model, GatherAttention()), ComputingAgain()
     graphs = graphs_of(runner._model, recorder)
     assert recorder.recorded == 4
-    graphs.hidden_states(prefilled(runner))
+    graphs.hidden_states(prefilled(runner), NOTHING_DRAWN)
     assert (recorder.recorded, recorder.replayed) == (4, 1)
 
 
