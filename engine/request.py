@@ -116,25 +116,28 @@ class Request:
     @property
     def num_tokens_to_schedule(self) -> int:
         """Tokens that its next run could take: those left of its context, or the newest one."""
-        return 1 if self.decodes_next else len(self.token_ids) - self.next_position
+        num_known = len(self.token_ids) - self.num_computed_tokens - self.num_tokens_in_flight
+        return num_known if num_known > 0 else 1
 
     @property
     def decodes_next(self) -> bool:
         """Whether its next run is one of its newest token alone, which may be in flight itself."""
+        position = self.num_computed_tokens + self.num_tokens_in_flight
         return (
-            self.next_position >= max(self.num_prompt_tokens, len(self.token_ids) - 1)
+            position >= self.num_prompt_tokens
+            and position >= len(self.token_ids) - 1
             and self.sampling.pooling is None
         )
 
     @property
     def has_begun(self) -> bool:
         """Whether its stream has a token, be it in flight."""
-        return self.decodes_next or len(self.token_ids) > self.num_prompt_tokens
+        return len(self.token_ids) > self.num_prompt_tokens or self.decodes_next
 
     @property
     def is_drawing(self) -> bool:
         """Whether all its tokens are computed or under way: what comes of the last one is not known."""
-        return self.next_position >= len(self.token_ids)
+        return self.num_computed_tokens + self.num_tokens_in_flight >= len(self.token_ids)
 
     @property
     def needs_whole_prompt(self) -> bool:

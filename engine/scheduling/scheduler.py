@@ -168,8 +168,9 @@ class Scheduler:
         Not beside an isolated request: its engine's death is to accuse nobody else. And nobody is
         preempted for it: the blocks may be free when the results are known.
         """
-        is_shared = turns == [None] and not self._turns.was_isolated
-        return is_shared and self.kv_cache.has_slot_for_each(self._decodes())
+        if turns != [None] or self._turns.was_isolated:
+            return False
+        return self.kv_cache.has_slot_for_each(_decodes(self._going_on()))
 
     def _going_on(self) -> list[Request]:
         """Those of which more is to be computed after what is in flight, the isolated apart."""
@@ -179,21 +180,18 @@ class Scheduler:
             if not request.is_isolated and not ends_in_flight(request, self._limits.max_model_len)
         ]
 
-    def _decodes(self) -> list[Request]:
-        """Those whose newest token can be computed now."""
-        return [r for r in self._going_on() if r.decodes_next and not awaits_token(r)]
-
     def _schedule_all_others(self, plan: StepPlan, now: float) -> None:
         """Plan a step of the requests that are not isolated."""
-        self._schedule_decodes(plan)
-        if any(request.decodes_next for request in self._going_on()):
+        going_on = self._going_on()
+        self._schedule_decodes(going_on, plan)
+        if any(request.decodes_next for request in going_on):
             plan.limit_new_prompts(self._config.prefill_chunk_while_decoding)
         running = self.running.values()
         held = places_held(running)
         num_places = self._config.max_num_seqs
         wanted = wanted_tokens(self.waiting.tokens_by_tenant, running, held, num_places)
         plan.share_new_prompts(wanted, crowded_out(wanted.keys(), held, num_places))
-        self._schedule_prompts(plan)
+        self._schedule_prompts(going_on, plan)
         self._admit(plan, held, now)
 
     def _schedule_alone(self, request: Request, plan: StepPlan, now: float) -> None:
@@ -207,8 +205,8 @@ class Scheduler:
             plan.limit_new_prompts(self._config.prefill_chunk_while_decoding)
         plan.schedule(request, self.kv_cache.block_table(request))
 
-    def _schedule_decodes(self, plan: StepPlan) -> None:
-        for request in self._decodes():
+    def _schedule_decodes(self, going_on: Iterable[Request], plan: StepPlan) -> None:
+        for request in _decodes(going_on):
             # An earlier turn of this loop may have preempted it.
             if request.status is RequestStatus.RUNNING and self._make_room(request, plan):
                 plan.schedule(request, self.kv_cache.block_table(request))
@@ -233,10 +231,12 @@ class Scheduler:
         self.counters.preemptions += 1
         self.waiting.push(request)
 
-    def _schedule_prompts(self, plan: StepPlan) -> None:
+    def _schedule_prompts(self, going_on: Iterable[Request], plan: StepPlan) -> None:
         """Go on with what is partly computed: one new prompt of each tenant, as `_admit` sees to."""
-        for request in self._going_on():
-            if not request.decodes_next and plan.tokens_left_for(request):
+        for request in going_on:
+            if request.decodes_next or request.status is not RequestStatus.RUNNING:
+                continue
+            if plan.tokens_left_for(request):
                 plan.schedule(request, self.kv_cache.block_table(request))
 
     def _admit(self, plan: StepPlan, held: Counter[str], now: float) -> None:
@@ -358,3 +358,8 @@ class Scheduler:
             f"blocks are held for {self.kv_cache.request_ids}, {set(self.running)} run"
         )
         self.kv_cache.check_invariants()
+
+
+def _decodes(going_on: Iterable[Request]) -> list[Request]:
+    """Those of them whose newest token can be computed now."""
+    return [r for r in going_on if r.decodes_next and not awaits_token(r)]

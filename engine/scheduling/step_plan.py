@@ -61,7 +61,7 @@ class StepPlan:
         assert num_tokens > 0, f"{request.request_id} is scheduled without a token"
         self._tokens_left -= num_tokens
         self._new_prompt_tokens_left -= num_tokens
-        if not request.has_begun and request.tenant in self._new_prompt_tokens_of:
+        if request.tenant in self._new_prompt_tokens_of and not request.has_begun:
             self._new_prompt_tokens_of[request.tenant] -= num_tokens
         self._scheduled[request.request_id] = ScheduledRequest(
             request, request.next_position, num_tokens, block_table, num_tokens == num_left

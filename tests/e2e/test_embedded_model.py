@@ -1,6 +1,7 @@
 """The embedded model: sensible answers, prefix hits, and streams that survive an engine."""
 
 import asyncio
+import itertools
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +21,23 @@ QUESTIONS = [
     "Write one sentence about horses.", "What is two plus two?", "Who wrote Hamlet?",
     "Give me a recipe for tea.", "What is a chariot?",
 ]  # fmt: skip
+
+
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+KINDS: list[dict[str, Any]] = [
+    {"temperature": 0},
+    {"temperature": 0, "stop": ["."]},
+    {"temperature": 0.8, "seed": 1},
+    {"temperature": 0.8, "seed": 2, "top_k": 20, "top_p": 0.9, "min_p": 0.05, "logprobs": 2},
+    {"temperature": 0.8, "seed": 3, "ignore_eos": True},
+    {"temperature": 0, "presence_penalty": 1.0, "frequency_penalty": 0.5},
+    {"temperature": 0, "repetition_penalty": 1.3},
+    {"temperature": 0, "logit_bias": {"260": 5}},
+    {"temperature": 0, "bad_words": ["the", "France"]},
+    {"temperature": 0.5, "seed": 4, "min_tokens": 20},
+    {"temperature": 0, "max_tokens": 1},
+    {"temperature": 0, "guided_json": CITY},
+]
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +99,24 @@ async def test_streams_of_a_killed_engine_go_on_bit_for_bit(cluster: LaunchedClu
     check_equal(answers, expected)
     assert any(answer.num_migrations for answer in answers)
     cluster.wait_until_restarted("engine 0", incarnation=2)
+
+
+async def test_answers_of_every_kind_are_the_same_where_steps_overlap(
+    cluster: LaunchedCluster,
+) -> None:
+    overlapping = LaunchedCluster(
+        "--dp=1", "--frontends=1", "--async-scheduling", "--check-invariants", *embedded_model()
+    )
+    bodies = [
+        {"prompt": question, "max_tokens": 32, **kind}
+        for kind, question in zip(KINDS, itertools.cycle(QUESTIONS), strict=False)
+    ]
+    try:
+        overlapping.wait_until_ready()
+        answers = []
+        for one in (cluster, overlapping):
+            async with StreamingClient(one.url) as client:
+                answers.append(await client.complete_all(bodies, concurrency=12))
+    finally:
+        overlapping.close()
+    check_equal(answers[1], answers[0])

@@ -14,6 +14,7 @@ from engine.execution.runner import ModelRunner
 from engine.scheduling.output import SchedulerOutput
 from tests.engine.execution.conftest import TinyModel
 from tests.engine.execution.test_families import logits_of, prompt
+from tests.engine.execution.test_overlap import answers, tokens_of
 from tests.support.serving import Slot, generate, make_request
 from tests.support.tiny_model import FAMILIES
 
@@ -83,6 +84,33 @@ def test_replayed_decodes_equal_those_run_kernel_by_kernel(tiny_model: TinyModel
         eager = logits_of(runner, runs[:size])
         replayed = runner._model.lm.logits(graphs.hidden_states(runs[:size], NOTHING_DRAWN))
         torch.testing.assert_close(replayed, eager, rtol=2e-2, atol=2e-2)
+
+
+def test_tokens_are_the_same_where_steps_overlap(tiny_model: TinyModel) -> None:
+    """In float32, and by default on a device."""
+    runner = device_runner(tiny_model("llama"), "float32")
+    assert runner.overlaps_steps
+    plain = device_runner(tiny_model("llama"), "float32", async_scheduling=False)
+    assert not plain.overlaps_steps
+    outputs = [answers(runner, max_in_flight=2), answers(plain, max_in_flight=1)]
+    assert tokens_of(outputs[0]) == tokens_of(outputs[1])
+
+
+def test_a_step_of_plain_draws_is_submitted_without_a_word_to_the_host(
+    tiny_model: TinyModel,
+) -> None:
+    runner = device_runner(tiny_model("llama"), "bfloat16")
+    request = make_request(prompt(20), temperature=0.8, top_p=0.9, seed=3)
+    first = Slot(runner, 0).run(request, 0, 20)
+    ahead = first._replace(first_position=20, num_tokens=1)
+    runner.execute(SchedulerOutput([first]))  # what is set up in a first call may wait
+    runner.submit(SchedulerOutput([first]))
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        outcome = runner.submit(SchedulerOutput([ahead]))
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert outcome.result()[0].token_id is not None
 
 
 def test_the_cache_that_is_measured_leaves_room_for_the_largest_steps(
