@@ -5,9 +5,8 @@ import logging
 import queue
 import signal
 import time
-from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -38,9 +37,10 @@ from engine.output_io import (
     StepDone,
     UtilityDone,
 )
-from engine.scheduling.output import ModelRunner, SchedulerOutput, StepOutcome
+from engine.scheduling.output import MAX_STEPS_IN_FLIGHT, ModelRunner
 from engine.scheduling.scheduler import OutputsByFrontend
-from engine.step_recorder import MAX_IN_FLIGHT, StepRecorder
+from engine.step_recorder import StepRecorder
+from engine.steps_in_flight import StepsInFlight
 
 SIGNAL_LOOK_SECONDS = 0.5
 BLOCKS_PUBLISHED_SECONDS = 1.0
@@ -60,14 +60,6 @@ class LoadedRunner(ModelRunner, Protocol):
 
 RunnerFactory = Callable[[Callable[[EnginePhase, float], None]], LoadedRunner]
 """Loads a model, reporting phase and progress."""
-
-
-class StepInFlight(NamedTuple):
-    """A step that was submitted, and whose results were not taken over yet."""
-
-    work: SchedulerOutput
-    outcome: StepOutcome
-    predicted_seconds: float
 
 
 class EngineCoreProc:
@@ -100,7 +92,7 @@ class EngineCoreProc:
         )  # fmt: skip
         self._input: InputThread | None = None
         self._recorder = StepRecorder(config, rank, incarnation)
-        self._in_flight: deque[StepInFlight] = deque()
+        self._steps = StepsInFlight(self._recorder, self._progress)
         self._max_in_flight = 1
         self._blocks_published_at = float("-inf")
         self._is_stopping = False
@@ -121,7 +113,7 @@ class EngineCoreProc:
         try:
             while not self._is_stopping:
                 self._turn(core)
-            while self._in_flight:
+            while self._steps:
                 self._end_step(core)
         except Exception as error:
             self._logger.exception("the engine ends")
@@ -137,7 +129,7 @@ class EngineCoreProc:
 
     def _start(self, load: RunnerFactory) -> EngineCore:
         runner = load(lambda phase, share: self._output.outbox.put(PhaseChanged(phase, share)))
-        self._max_in_flight = MAX_IN_FLIGHT if runner.overlaps_steps else 1
+        self._max_in_flight = MAX_STEPS_IN_FLIGHT if runner.overlaps_steps else 1
         core = EngineCore(
             self._config.engine, runner.num_blocks, runner.max_model_len, runner, runner.vocab_size
         )
@@ -173,29 +165,15 @@ class EngineCoreProc:
         if was_told:  # what was hidden behind an abort is to show before the step is over
             self._publish(core, {})
         if work.scheduled:
-            self._submit(core, work)
-        if not work.scheduled or len(self._in_flight) == self._max_in_flight:
+            self._steps.begin(core, work)
+        if not work.scheduled or len(self._steps) == self._max_in_flight:
             self._end_step(core)
-
-    def _submit(self, core: EngineCore, work: SchedulerOutput) -> None:
-        predicted_seconds = core.predict_seconds(work)
-        if not self._in_flight:
-            self._progress.predicted_seconds = predicted_seconds
-        self._recorder.began(work)
-        self._in_flight.append(StepInFlight(work, core.submit(work), predicted_seconds))
 
     def _end_step(self, core: EngineCore) -> None:
         """Wait for the oldest step in flight, and tell what came of it."""
-        step = self._in_flight[0]
-        results = step.outcome.result()
+        results = self._steps.wait()
         self._take_fast_lane(core)
-        outputs = core.finish_step(step.work, results, time.monotonic())
-        self._in_flight.popleft()
-        self._recorder.ended()
-        self._progress.at = time.monotonic()
-        if self._in_flight:
-            self._progress.predicted_seconds = self._in_flight[0].predicted_seconds
-        self._publish(core, outputs)
+        self._publish(core, self._steps.end(core, results))
 
     def _take_fast_lane(self, core: EngineCore) -> None:
         """Abort what clients gave up during the forward pass, unless the inbox has said so already.

@@ -7,10 +7,8 @@ from collections.abc import Iterable
 from cluster.config import ClusterConfig
 from cluster.telemetry.flight_recorder import FlightRecorder, flight_record_path
 from cluster.wire.messages import FlightRecord
-from engine.scheduling.output import SchedulerOutput
+from engine.scheduling.output import MAX_STEPS_IN_FLIGHT, SchedulerOutput
 
-MAX_IN_FLIGHT = 2
-"""One step is computed while the next one waits behind it."""
 NOBODY = FlightRecord([])
 
 
@@ -25,7 +23,7 @@ class StepRecorder:
         self._recorder: FlightRecorder | None = None
         path = flight_record_path(config.run_directory, rank, incarnation)
         try:
-            self._recorder = FlightRecorder(path, MAX_IN_FLIGHT * config.engine.max_num_seqs)
+            self._recorder = FlightRecorder(path, MAX_STEPS_IN_FLIGHT * config.engine.max_num_seqs)
         except OSError as error:
             logging.getLogger("engine").warning("there is no flight record: %s", error)
             return

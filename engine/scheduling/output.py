@@ -7,6 +7,9 @@ from typing import NamedTuple, Protocol
 from cluster.wire.messages import Blob, TokenLogprobs
 from engine.request import Request
 
+MAX_STEPS_IN_FLIGHT = 2
+"""One is computed, and the next one waits behind it."""
+
 
 class ScheduledRequest(NamedTuple):
     """A run of one request's tokens, to be computed in one step."""

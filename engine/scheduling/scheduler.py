@@ -14,7 +14,7 @@ from engine.request import Request, RequestStatus
 from engine.scheduling.admission import AdmissionLimits
 from engine.scheduling.counters import RequestTimings, SchedulerCounters
 from engine.scheduling.isolation import StepTurns
-from engine.scheduling.lookahead import awaits_token, ends_in_flight
+from engine.scheduling.lookahead import going_on, ready_decodes
 from engine.scheduling.output import RunResult, ScheduledRequest, SchedulerOutput
 from engine.scheduling.request_output import engine_output, keep_prompt_logprobs
 from engine.scheduling.request_queue import RequestQueue
@@ -170,28 +170,25 @@ class Scheduler:
         """
         if turns != [None] or self._turns.was_isolated:
             return False
-        return self.kv_cache.has_slot_for_each(_decodes(self._going_on()))
+        return self.kv_cache.has_slot_for_each(ready_decodes(self._going_on()))
 
     def _going_on(self) -> list[Request]:
-        """Those of which more is to be computed after what is in flight, the isolated apart."""
-        return [
-            request
-            for request in self.running.values()
-            if not request.is_isolated and not ends_in_flight(request, self._limits.max_model_len)
-        ]
+        """The requests that are computed together, but for what ends in flight."""
+        shared = (request for request in self.running.values() if not request.is_isolated)
+        return going_on(shared, self._limits.max_model_len)
 
     def _schedule_all_others(self, plan: StepPlan, now: float) -> None:
         """Plan a step of the requests that are not isolated."""
-        going_on = self._going_on()
-        self._schedule_decodes(going_on, plan)
-        if any(request.decodes_next for request in going_on):
+        requests = self._going_on()
+        self._schedule_decodes(requests, plan)
+        if any(request.decodes_next for request in requests):
             plan.limit_new_prompts(self._config.prefill_chunk_while_decoding)
         running = self.running.values()
         held = places_held(running)
         num_places = self._config.max_num_seqs
         wanted = wanted_tokens(self.waiting.tokens_by_tenant, running, held, num_places)
         plan.share_new_prompts(wanted, crowded_out(wanted.keys(), held, num_places))
-        self._schedule_prompts(going_on, plan)
+        self._schedule_prompts(requests, plan)
         self._admit(plan, held, now)
 
     def _schedule_alone(self, request: Request, plan: StepPlan, now: float) -> None:
@@ -205,8 +202,8 @@ class Scheduler:
             plan.limit_new_prompts(self._config.prefill_chunk_while_decoding)
         plan.schedule(request, self.kv_cache.block_table(request))
 
-    def _schedule_decodes(self, going_on: Iterable[Request], plan: StepPlan) -> None:
-        for request in _decodes(going_on):
+    def _schedule_decodes(self, requests: Iterable[Request], plan: StepPlan) -> None:
+        for request in ready_decodes(requests):
             # An earlier turn of this loop may have preempted it.
             if request.status is RequestStatus.RUNNING and self._make_room(request, plan):
                 plan.schedule(request, self.kv_cache.block_table(request))
@@ -231,9 +228,9 @@ class Scheduler:
         self.counters.preemptions += 1
         self.waiting.push(request)
 
-    def _schedule_prompts(self, going_on: Iterable[Request], plan: StepPlan) -> None:
+    def _schedule_prompts(self, requests: Iterable[Request], plan: StepPlan) -> None:
         """Go on with what is partly computed: one new prompt of each tenant, as `_admit` sees to."""
-        for request in going_on:
+        for request in requests:
             if request.decodes_next or request.status is not RequestStatus.RUNNING:
                 continue
             if plan.tokens_left_for(request):
@@ -358,8 +355,3 @@ class Scheduler:
             f"blocks are held for {self.kv_cache.request_ids}, {set(self.running)} run"
         )
         self.kv_cache.check_invariants()
-
-
-def _decodes(going_on: Iterable[Request]) -> list[Request]:
-    """Those of them whose newest token can be computed now."""
-    return [r for r in going_on if r.decodes_next and not awaits_token(r)]

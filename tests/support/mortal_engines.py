@@ -19,8 +19,7 @@ from cluster.wire.messages import (
 )
 from engine.core import EngineCore
 from engine.execution.runner import ModelRunner
-from engine.scheduling.output import SchedulerOutput, StepOutcome
-from engine.step_recorder import MAX_IN_FLIGHT
+from engine.scheduling.output import MAX_STEPS_IN_FLIGHT, SchedulerOutput, StepOutcome
 from frontend.cluster_view import EngineCounts
 from frontend.engine_book import EngineBook
 from frontend.in_flight import InFlight
@@ -134,7 +133,7 @@ class MortalEngines:
         work = self._core.begin_step(time.monotonic())
         if work.scheduled:
             self._in_flight.append((work, self._core.submit(work)))
-        max_in_flight = MAX_IN_FLIGHT if self._runner.overlaps_steps else 1
+        max_in_flight = MAX_STEPS_IN_FLIGHT if self._runner.overlaps_steps else 1
         if work.scheduled and len(self._in_flight) < max_in_flight:
             return
         work, outcome = self._in_flight.popleft()
