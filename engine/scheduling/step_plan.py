@@ -49,7 +49,7 @@ class StepPlan:
 
     def tokens_left_for(self, request: Request) -> int:
         """How many tokens of the request the step could take."""
-        if request.has_begun:
+        if request.num_output_tokens:
             return self._tokens_left
         num_tokens = max(0, min(self._tokens_left, self._new_prompt_tokens_left))
         return min(num_tokens, self._new_prompt_tokens_of.get(request.tenant, num_tokens))
@@ -61,7 +61,7 @@ class StepPlan:
         assert num_tokens > 0, f"{request.request_id} is scheduled without a token"
         self._tokens_left -= num_tokens
         self._new_prompt_tokens_left -= num_tokens
-        if request.tenant in self._new_prompt_tokens_of and not request.has_begun:
+        if not request.num_output_tokens and request.tenant in self._new_prompt_tokens_of:
             self._new_prompt_tokens_of[request.tenant] -= num_tokens
         self._scheduled[request.request_id] = ScheduledRequest(
             request, request.next_position, num_tokens, block_table, num_tokens == num_left

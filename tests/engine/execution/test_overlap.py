@@ -129,7 +129,8 @@ def test_a_token_that_no_host_knows_is_computed_next(
     name: str, request: pytest.FixtureRequest, tiny_model: TinyModel
 ) -> None:
     runner = request.getfixturevalue(name)
-    requests = [make_request(prompt(20, seed=seed)) for seed in (1, 2)]
+    seeded = {"temperature": 0.9, "seed": 3}
+    requests = [make_request(prompt(20, seed=seed), **seeded) for seed in (1, 2)]
     slots = [Slot(runner, 0), Slot(runner, 1)]
     runs = [slot.run(one, 0, 20) for slot, one in zip(slots, requests, strict=True)]
     first, second = (run._replace(first_position=20, num_tokens=1) for run in runs)
@@ -137,7 +138,7 @@ def test_a_token_that_no_host_knows_is_computed_next(
     outcomes = [runner.submit(SchedulerOutput(step)) for step in steps]
     [[a, b], [c, d], [e]] = [outcome.result() for outcome in outcomes]
     plain = make_runner(tiny_model("llama"))
-    expected = [generate(plain, make_request(one.token_ids), 3) for one in requests]
+    expected = [generate(plain, make_request(one.token_ids, **seeded), 3) for one in requests]
     assert [a.token_id, d.token_id, e.token_id] == expected[0]
     assert [b.token_id, c.token_id] == expected[1][:2]
 

@@ -20,7 +20,7 @@ samplings = st.fixed_dictionaries(
     {
         "temperature": st.sampled_from([0.0, 0.3, 1.0, 2.0]),
         "top_k": st.sampled_from([0, 0, 1, 7, 299, 5000]),
-        "top_p": st.sampled_from([1.0, 1.0, 0.9, 0.3, 1e-6]),
+        "top_p": st.sampled_from([1.0, 1.0, 0.9, 0.3, 1e-6, 0.0]),
         "min_p": st.sampled_from([0.0, 0.0, 0.05, 1.0]),
         "seed": st.integers(0, 2**63),
         "choice": st.integers(0, 3),
