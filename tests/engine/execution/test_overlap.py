@@ -129,7 +129,7 @@ def test_a_token_that_no_host_knows_is_computed_next(
     name: str, request: pytest.FixtureRequest, tiny_model: TinyModel
 ) -> None:
     runner = request.getfixturevalue(name)
-    seeded = {"temperature": 0.9, "seed": 3}
+    seeded: dict[str, Any] = {"temperature": 0.9, "seed": 3}
     requests = [make_request(prompt(20, seed=seed), **seeded) for seed in (1, 2)]
     slots = [Slot(runner, 0), Slot(runner, 1)]
     runs = [slot.run(one, 0, 20) for slot, one in zip(slots, requests, strict=True)]
