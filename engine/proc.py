@@ -66,10 +66,10 @@ class EngineCoreProc:
     """One engine process: input thread, busy loop on the main thread, output thread.
 
     The busy loop takes what has arrived, schedules, submits, and queues what came of it; it waits for
-    nothing but the device, and for work when there is none. Where steps may overlap, it submits
-    each one before it waits for the one before: the device is never without work meanwhile. An exception in it
-    or in another thread ends this engine and no other: its last words name the cause and the
-    requests of the step.
+    nothing but the device, and for work when there is none. Where steps may overlap, it submits each
+    one before it waits for the one before: the device is never without work meanwhile. An exception in
+    it or in another thread ends this engine and no other: its last words name the cause and the
+    requests of the steps in flight.
     """
 
     def __init__(

@@ -120,17 +120,28 @@ static const Tiles all_tiles[][MAX_ROWS + 1] = {
 
 #define MANY_ROWS (2 * MAX_ROWS) /* from here on panels are made float32 once, not by each tile */
 
+INLINE void widen_panel(const char *panel, int64_t depth, enum Kind kind, float *to) {
+    const int size = group_size(kind);
+    for (int64_t k = 0; k < depth; k += size)
+        UNROLL for (int j = 0; j < size; j++) {
+            if (j && k + j == depth)
+                break;
+            UNROLL for (int i = 0; i < PARTS; i++)
+                store(to + (k + j) * PANEL + i * WIDTH, load_weights(panel, k / size, j, i, kind));
+        }
+}
+
 /* `count` panels as float32, in this thread's own memory, which the next call overwrites. */
 static const char *as_float32(const struct Linear *l, const char *from, int count) {
     static __thread struct Room room;
-    const int size = group_size(l->kind);
-    const int64_t groups = (l->depth + size - 1) / size;
-    float *to = room_for(&room, count * groups * size * PANEL * sizeof *to);
-    float *next = to;
-    for (int p = 0; p < count; p++)
-        for (int64_t k = 0; k < l->depth; k++)
-            UNROLL for (int i = 0; i < PARTS; i++, next += WIDTH)
-                store(next, load_weights(from + p * groups * PANEL * 4, k / size, k % size, i, l->kind));
+    float *to = room_for(&room, count * panel_bytes(l->depth, FLOAT32));
+    for (int p = 0; p < count; p++) {
+        const char *panel = from + p * panel_bytes(l->depth, l->kind);
+        if (l->kind == BFLOAT16)
+            widen_panel(panel, l->depth, BFLOAT16, to + p * l->depth * PANEL);
+        else
+            widen_panel(panel, l->depth, INT8, to + p * l->depth * PANEL);
+    }
     return (const char *)to;
 }
 

@@ -230,7 +230,7 @@ INLINE void panels_in_tiles(const struct Linear *l, const struct TiledRows *x, i
     float sums[2 * TILE_ROWS * 2 * PANEL];
     int32_t of_parts[PARTS_OF_INPUT * 2 * TILE_ROWS * PANEL];
     const int64_t tiles = l->depth / tile_depth(l);
-    const char *weight = (const char *)l->panels + panel * tiles * TILE_BYTES;
+    const char *weight = (const char *)l->panels + panel * panel_bytes(l->depth, l->kind);
     const int64_t step = l->kind == INT8 ? TILE_ROWS : 2 * TILE_ROWS;
     for (int64_t m = 0; m < x->rows; m += step) {
         const int64_t rows = x->rows - m < step ? x->rows - m : step;
