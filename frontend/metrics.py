@@ -1,8 +1,9 @@
 """What clients got, measured where they get it."""
 
-from collections import defaultdict
 from collections.abc import Mapping
 from typing import NamedTuple
+
+from prometheus_client import Counter
 
 from cluster.telemetry.metrics import counter, gauge, histogram, withdraw
 from cluster.wire.sampling import FinishReason
@@ -22,8 +23,9 @@ class EngineKnowledge(NamedTuple):
 class FrontendMetrics:
     """The metrics that a frontend owns, with the labels of its cluster filled in.
 
-    What comes with every token is counted in memory, and written down with the end of a request and with
-    each `loop_state`: who reads the metrics sees all tokens of all requests that have ended.
+    Tokens are counted before a client gets them, so that a killed frontend has told nobody of more than
+    is counted. The gaps between them are kept in memory, and written down with the end of a request and
+    with each `loop_state`.
     """
 
     def __init__(self, model_name: str, frontend_index: int) -> None:
@@ -34,8 +36,8 @@ class FrontendMetrics:
         self._finished = counter("request_success")
         self._time_to_first_token = histogram("time_to_first_token_seconds")
         self._inter_token_latency = buffered_histogram("inter_token_latency_seconds")
-        self._told_tokens: defaultdict[int | None, int] = defaultdict(int)
-        """Those that are not written down yet."""
+        self._told_tokens: dict[int | None, Counter] = {}
+        """By engine: to look up the labels takes longer than to count."""
         self._gaps: dict[int, BufferedHistogram] = {}
         self._unwritten_gaps: set[int] = set()
         """The engines for which there are some."""
@@ -70,7 +72,11 @@ class FrontendMetrics:
 
     def tokens(self, rank: int | None, count: int) -> None:
         """A client is told of so many more output tokens, which this engine made."""
-        self._told_tokens[rank] += count
+        told = self._told_tokens.get(rank)
+        if told is None:
+            told = self._generation_tokens.labels(self._model_name, _label(rank))
+            self._told_tokens[rank] = told
+        told.inc(count)
 
     def next_tokens(self, rank: int, seconds: float) -> None:
         """So much time lay between two outputs of one request."""
@@ -99,7 +105,7 @@ class FrontendMetrics:
         if output_tokens > 1:
             mean = decode_seconds / (output_tokens - 1)
             self._time_per_output_token.labels(*labels).observe(mean)
-        self._write_tokens()
+        self._write_gaps()
 
     def moved(self, cause: str) -> None:
         """A request has to go on in another engine."""
@@ -156,13 +162,9 @@ class FrontendMetrics:
         self._queue_depth.set(queued)
         self._queue_tokens.set(queued_tokens)
         self._loop_lag.set(lag_seconds)
-        self._write_tokens()
+        self._write_gaps()
 
-    def _write_tokens(self) -> None:
-        """Write down what came with tokens."""
-        for rank, count in self._told_tokens.items():
-            self._generation_tokens.labels(self._model_name, _label(rank)).inc(count)
-        self._told_tokens.clear()
+    def _write_gaps(self) -> None:
         for rank in self._unwritten_gaps:
             self._gaps[rank].flush()
         self._unwritten_gaps.clear()

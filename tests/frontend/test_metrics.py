@@ -40,3 +40,11 @@ def test_tokens_of_requests_that_go_on_are_seen_with_the_next_look_at_the_loop()
     metrics.loop_state(0, 0, 0.0)
     metrics.loop_state(0, 0, 0.0)
     assert seen(metrics) == (1, 1)
+
+
+def test_a_token_is_seen_as_soon_as_a_client_is_told_of_it() -> None:
+    metrics = FrontendMetrics("m", 0)
+    metrics.tokens(0, 1)
+    metrics.tokens(0, 2)
+    metrics.tokens(None, 1)
+    assert total(metrics._generation_tokens, "_total") == 4
