@@ -41,6 +41,12 @@ class StepTurns:
             isolated.append(next_waiting)
         return iter(self._rotated(isolated))
 
+    def others(self, running: Iterable[Request]) -> list[Request]:
+        """Those of these that are computed together."""
+        if not self._to_isolate:
+            return list(running)
+        return [request for request in running if not request.is_isolated]
+
     def took(self, turn: Request | None) -> None:
         """The step is this one's."""
         self.was_isolated = turn is not None

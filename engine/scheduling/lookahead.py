@@ -1,7 +1,5 @@
 """What of a request can be scheduled while a step is in flight, and nothing that comes of it is known."""
 
-from collections.abc import Iterable
-
 from cluster.wire.sampling import SamplingParams
 from engine.request import Request
 
@@ -41,13 +39,3 @@ def ends_in_flight(request: Request, max_model_len: int) -> bool:
         or num_tokens - request.num_prompt_tokens >= request.sampling.max_tokens
         or num_tokens >= max_model_len
     )
-
-
-def going_on(requests: Iterable[Request], max_model_len: int) -> list[Request]:
-    """Those of which more is to be computed after what is in flight."""
-    return [request for request in requests if not ends_in_flight(request, max_model_len)]
-
-
-def ready_decodes(requests: Iterable[Request]) -> list[Request]:
-    """Those whose newest token can be computed now."""
-    return [r for r in requests if r.decodes_next and not awaits_token(r)]

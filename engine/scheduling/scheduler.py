@@ -14,7 +14,7 @@ from engine.request import Request, RequestStatus
 from engine.scheduling.admission import AdmissionLimits
 from engine.scheduling.counters import RequestTimings, SchedulerCounters
 from engine.scheduling.isolation import StepTurns
-from engine.scheduling.lookahead import going_on, ready_decodes
+from engine.scheduling.lookahead import awaits_token, ends_in_flight
 from engine.scheduling.output import RunResult, ScheduledRequest, SchedulerOutput
 from engine.scheduling.request_output import engine_output, keep_prompt_logprobs
 from engine.scheduling.request_queue import RequestQueue
@@ -23,8 +23,8 @@ from engine.scheduling.stop_condition import finish, finish_if_complete, take_an
 from engine.scheduling.tenants import (
     crowded_out,
     crowding,
+    give_place_back,
     may_take_place,
-    places_held,
     wanted_tokens,
 )
 
@@ -69,6 +69,8 @@ class Scheduler:
         self._limits = AdmissionLimits(num_blocks, config.block_size, max_model_len, vocab_size)
         self._sequence = count()
         self._requests: dict[str, Request] = {}
+        self._held = Counter[str]()
+        """By tenant, how many of those that run are its own."""
         self._turns = StepTurns()
         self.num_steps_in_flight = 0
 
@@ -80,7 +82,7 @@ class Scheduler:
     @property
     def crowding(self) -> frozenset[str]:
         """The tenants that crowd out others: what others ask is computed before what they ask."""
-        return crowding(places_held(self.running.values()), self._config.max_num_seqs)
+        return crowding(self._held, self._config.max_num_seqs)
 
     # ── in and out ───────────────────────────────────────────────────────────────────────────
 
@@ -132,6 +134,7 @@ class Scheduler:
         if self.running.pop(request.request_id, None) is None:
             self.waiting.remove(request)
         else:
+            give_place_back(request.tenant, self._held)
             self.kv_cache.free(request)
         timings = RequestTimings.of(request)
         if timings is not None:
@@ -170,26 +173,36 @@ class Scheduler:
         """
         if turns != [None] or self._turns.was_isolated:
             return False
-        return self.kv_cache.has_slot_for_each(ready_decodes(self._going_on()))
+        decodes = [request for request in self._going_on() if request.decodes_next]
+        return self.kv_cache.has_slot_for_each(self._ready(decodes))
 
     def _going_on(self) -> list[Request]:
         """The requests that are computed together, but for what ends in flight."""
-        shared = (request for request in self.running.values() if not request.is_isolated)
-        return going_on(shared, self._limits.max_model_len)
+        shared = self._turns.others(self.running.values())
+        if not self.num_steps_in_flight:
+            return shared
+        return [r for r in shared if not ends_in_flight(r, self._limits.max_model_len)]
+
+    def _ready(self, decodes: list[Request]) -> list[Request]:
+        """Those whose newest token can be computed now."""
+        if not self.num_steps_in_flight:
+            return decodes
+        return [request for request in decodes if not awaits_token(request)]
 
     def _schedule_all_others(self, plan: StepPlan, now: float) -> None:
         """Plan a step of the requests that are not isolated."""
-        requests = self._going_on()
-        self._schedule_decodes(requests, plan)
-        if any(request.decodes_next for request in requests):
+        decodes: list[Request] = []
+        contexts: list[Request] = []
+        for request in self._going_on():
+            (decodes if request.decodes_next else contexts).append(request)
+        self._schedule_decodes(self._ready(decodes), plan)
+        if any(request.status is RequestStatus.RUNNING for request in decodes):
             plan.limit_new_prompts(self._config.prefill_chunk_while_decoding)
-        running = self.running.values()
-        held = places_held(running)
         num_places = self._config.max_num_seqs
-        wanted = wanted_tokens(self.waiting.tokens_by_tenant, running, held, num_places)
-        plan.share_new_prompts(wanted, crowded_out(wanted.keys(), held, num_places))
-        self._schedule_prompts(requests, plan)
-        self._admit(plan, held, now)
+        wanted = wanted_tokens(self.waiting.tokens_by_tenant, contexts, self._held, num_places)
+        plan.share_new_prompts(wanted, crowded_out(wanted.keys(), self._held, num_places))
+        self._schedule_contexts(contexts, plan)
+        self._admit(plan, now)
 
     def _schedule_alone(self, request: Request, plan: StepPlan, now: float) -> None:
         """Plan a step of this one, if there is a slot and room for it; it may still wait."""
@@ -203,10 +216,10 @@ class Scheduler:
         plan.schedule(request, self.kv_cache.block_table(request))
 
     def _schedule_decodes(self, requests: Iterable[Request], plan: StepPlan) -> None:
-        for request in ready_decodes(requests):
+        for request in requests:
             # An earlier turn of this loop may have preempted it.
             if request.status is RequestStatus.RUNNING and self._make_room(request, plan):
-                plan.schedule(request, self.kv_cache.block_table(request))
+                plan.schedule_decode(request, self.kv_cache.block_table(request))
 
     def _make_room(self, request: Request, plan: StepPlan) -> bool:
         """Get the request a slot for its newest token; False if it was preempted itself."""
@@ -222,21 +235,20 @@ class Scheduler:
         """Take the request's blocks; it will compute its tokens again, and go on where it was."""
         assert not request.num_tokens_in_flight, f"{request.request_id} is preempted in flight"
         self.kv_cache.free(self.running.pop(request.request_id))
+        give_place_back(request.tenant, self._held)
         request.status = RequestStatus.PREEMPTED
         request.num_computed_tokens = 0
         request.prompt_logprobs.clear()
         self.counters.preemptions += 1
         self.waiting.push(request)
 
-    def _schedule_prompts(self, requests: Iterable[Request], plan: StepPlan) -> None:
+    def _schedule_contexts(self, requests: Iterable[Request], plan: StepPlan) -> None:
         """Go on with what is partly computed: one new prompt of each tenant, as `_admit` sees to."""
         for request in requests:
-            if request.decodes_next or request.status is not RequestStatus.RUNNING:
-                continue
-            if plan.tokens_left_for(request):
+            if request.status is RequestStatus.RUNNING and plan.tokens_left_for(request):
                 plan.schedule(request, self.kv_cache.block_table(request))
 
-    def _admit(self, plan: StepPlan, held: Counter[str], now: float) -> None:
+    def _admit(self, plan: StepPlan, now: float) -> None:
         """Start waiting requests, strictly in order: a large one is not overtaken for ever.
 
         Only from tokens that all running requests left over. So no stream is left out of a step, and
@@ -248,11 +260,10 @@ class Scheduler:
             if request.is_isolated:
                 break
             if not plan.tokens_left_for(request) or not may_take_place(
-                request.tenant, held, self._config.max_num_seqs
+                request.tenant, self._held, self._config.max_num_seqs
             ):
                 passed_over.add(request.tenant)
             elif self._start_if_room(request, now):
-                held[request.tenant] += 1
                 plan.schedule(request, self.kv_cache.block_table(request))
             else:
                 break
@@ -276,6 +287,7 @@ class Scheduler:
 
     def _start(self, request: Request, num_hit_tokens: int, now: float) -> None:
         self.running[request.request_id] = request
+        self._held[request.tenant] += 1
         request.status = RequestStatus.RUNNING
         request.num_computed_tokens = num_hit_tokens
         if request.first_scheduled_at is None:
@@ -351,6 +363,7 @@ class Scheduler:
         assert self.num_steps_in_flight or not any(
             r.num_tokens_in_flight for r in self.running.values()
         ), "tokens are in flight without a step"
+        assert self._held == Counter(r.tenant for r in self.running.values()), "places are lost"
         assert self.kv_cache.request_ids == self.running.keys(), (
             f"blocks are held for {self.kv_cache.request_ids}, {set(self.running)} run"
         )

@@ -67,6 +67,15 @@ class StepPlan:
             request, request.next_position, num_tokens, block_table, num_tokens == num_left
         )
 
+    def schedule_decode(self, request: Request, block_table: list[int]) -> None:
+        """Compute the request's newest token. What `schedule` would do, for many at once."""
+        assert self._tokens_left > 0, f"{request.request_id} is scheduled without a token"
+        self._tokens_left -= 1
+        self._new_prompt_tokens_left -= 1
+        self._scheduled[request.request_id] = ScheduledRequest(
+            request, request.next_position, 1, block_table
+        )
+
     def preempt(self, request: Request) -> None:
         """Note that the request lost its blocks; if it was scheduled, its budget is free again."""
         self.preempted.append(request)

@@ -20,9 +20,11 @@ def finish_if_complete(request: Request, max_model_len: int) -> bool:
     if may_stop and request.token_ids[-1] in sampling.stop_token_ids:
         request.stop_token_id = request.token_ids[-1]
         finish(request, FinishReason.STOP)
-    elif num_output_tokens >= sampling.max_tokens or request.num_tokens >= max_model_len:
+        return True
+    if num_output_tokens >= sampling.max_tokens or request.num_tokens >= max_model_len:
         finish(request, FinishReason.LENGTH)
-    return request.is_finished
+        return True
+    return False
 
 
 def take_answer(request: Request, result: RunResult, max_model_len: int) -> bool:

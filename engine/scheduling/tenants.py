@@ -1,7 +1,7 @@
 """What one tenant leaves to others: the last places of an engine, and an even share of prompt tokens."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 
 from engine.request import Request
 
@@ -14,6 +14,13 @@ SMALL_SHARE = 0.5
 def places_held(running: Iterable[Request]) -> Counter[str]:
     """By tenant, how many places it holds."""
     return Counter(request.tenant for request in running)
+
+
+def give_place_back(tenant: str, held: Counter[str]) -> None:
+    """One of the tenant's places is free; who holds none is not counted."""
+    held[tenant] -= 1
+    if not held[tenant]:
+        del held[tenant]
 
 
 def may_take_place(tenant: str, held: Counter[str], max_num_seqs: int) -> bool:
@@ -53,7 +60,7 @@ def crowded_out(tenants: Set[str], held: Counter[str], max_num_seqs: int) -> set
 
 def wanted_tokens(
     waiting_tokens: Mapping[str, int],
-    running: Collection[Request],
+    running: Iterable[Request],
     held: Counter[str],
     max_num_seqs: int,
 ) -> dict[str, int]:
