@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import reduce
 from typing import Literal, NamedTuple
 
 import torch
@@ -45,8 +46,6 @@ def measure_engine(
     torch.set_num_threads(target.threads)
     device = torch.device(target.device)
     cost = model_cost(target)
-    say("the machine's limits")
-    limits = measure_limits(device)
     say("the scheduler over a simulated model")
     with _frozen():
         overheads = [simulated_overhead(target.model, load)]
@@ -55,18 +54,15 @@ def measure_engine(
     config = engine_config(target, load.longest_sequence, num_blocks)
     runner = ModelRunner(config)
     with reference_process(target) if has_reference else nullcontext() as reference, _frozen():
-        timings = list(_timings(config, runner, load, reference, say))
+        rows = list(_rows(_timings(config, runner, load, reference, say), load, cost, device))
         say("the scheduler over the model")
         overheads.append(model_overhead(config, runner, runner.num_blocks, runner.vocab_size, load))
-    say("the machine's limits again")
-    limits = limits.best_of(measure_limits(device))
-    rows = [_row(timing, load, cost, limits) for timing in timings]
     return EngineReport(
         model=target.model.name,
         device=target.device,
         threads=target.threads,
         quantization=target.quantization,
-        limits=limits,
+        limits=reduce(MachineLimits.best_of, (row.limits for row in rows)),
         cost=cost,
         rows=rows,
         overheads=overheads,
@@ -142,9 +138,23 @@ def _decode_timing(
     return _Timing("decode", batch, context, ours, reference_seconds)
 
 
+def _rows(
+    timings: Iterator[_Timing], load: EngineLoad, cost: ModelCost, device: torch.device
+) -> Iterator[Row]:
+    """A row for each timing, which is measured when it is asked for: between two looks at the limits.
+
+    Virtual machines share their memory with others: within minutes it may be twice as fast.
+    """
+    before = measure_limits(device)
+    for timing in timings:
+        after = measure_limits(device)
+        yield _row(timing, load, cost, before.best_of(after))
+        before = after
+
+
 def _row(timing: _Timing, load: EngineLoad, cost: ModelCost, limits: MachineLimits) -> Row:
     if timing.kind == "prefill":
         work = StepWork.prefill(timing.context)
     else:  # of the step in the middle
         work = StepWork.decode(timing.batch, timing.context + load.growth // 2)
-    return Row(*timing, floor_seconds=floor_seconds(work, cost, limits))
+    return Row(*timing, limits=limits, floor_seconds=floor_seconds(work, cost, limits))

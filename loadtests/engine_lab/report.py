@@ -16,6 +16,7 @@ class EngineReport(msgspec.Struct, frozen=True):
     threads: int
     quantization: str
     limits: MachineLimits
+    """The most that was seen beside any row."""
     cost: ModelCost
     rows: list[Row]
     overheads: list[Overhead]

@@ -5,6 +5,8 @@ from typing import Literal
 
 import msgspec
 
+from loadtests.engine_lab.cost import MachineLimits
+
 
 class Row(msgspec.Struct, frozen=True):
     """Seconds of every repeat, and the least that the machine's limits leave."""
@@ -16,6 +18,8 @@ class Row(msgspec.Struct, frozen=True):
     step_seconds: list[float]
     reference_step_seconds: list[float]
     """Empty where transformers was not measured."""
+    limits: MachineLimits
+    """As they were seen just before and just after."""
     floor_seconds: float
 
     @property

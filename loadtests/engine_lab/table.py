@@ -25,7 +25,7 @@ def _text_lines(report: EngineReport) -> Iterator[str]:
         f"quantization {report.quantization}; medians"
     )
     yield (
-        f"limits: {limits.read_bytes_per_second / 1e9:.1f} GB/s, "
+        f"limits at their best: {limits.read_bytes_per_second / 1e9:.1f} GB/s, "
         f"{limits.flops_per_second / 1e9:.0f} GFLOP/s; a step reads "
         f"{(cost.body_weights + cost.head_weights) * cost.weight_bytes / 1e6:.0f} MB of weights, and "
         f"{cost.kv_bytes_per_token / 1e3:.1f} kB a token of context"

@@ -14,9 +14,11 @@ from loadtests.engine_lab.row import Row
 from loadtests.engine_lab.table import line_text, report_text, row_text
 from loadtests.engine_lab.turns import in_turns
 
+LIMITS = MachineLimits(read_bytes_per_second=1e9, flops_per_second=1e9)
+
 
 def decode(batch: int = 8, context: int = 256, **changes: Any) -> Row:
-    row = Row("decode", batch, context, [0.2, 0.1, 9.0], [0.8, 0.6, 0.7], 0.05)
+    row = Row("decode", batch, context, [0.2, 0.1, 9.0], [0.8, 0.6, 0.7], LIMITS, 0.05)
     return msgspec.structs.replace(row, **changes)
 
 
