@@ -72,38 +72,69 @@ static const Integers low[] = {{0, 4, 2, 6}, {0, 1, 4, 5}};
 static const Integers high[] = {{1, 5, 3, 7}, {2, 3, 6, 7}};
 #endif
 
-INLINE Vector sums_of_lanes(Vector v[WIDTH]) {
-    int level = 0;
-    UNROLL for (int count = WIDTH / 2; count; count /= 2) {
-        UNROLL for (int i = 0; i < count; i++)
+INLINE Vector fold(Vector *v, int count, int level) { /* `count` vectors, folded `level` times before */
+    UNROLL for (; count > 1; count /= 2, level++)
+        UNROLL for (int i = 0; i < count / 2; i++)
             v[i] = __builtin_shuffle(v[2 * i], v[2 * i + 1], low[level]) +
                    __builtin_shuffle(v[2 * i], v[2 * i + 1], high[level]);
-        level++;
-    }
     return v[0];
-}
-
-INLINE void score_chunk(const float *query, const float *keys, int64_t dim, float *scores) {
-    /* `keys` is WIDTH rows of float32; one score a lane. */
-    Vector sum[WIDTH];
-    UNROLL for (int j = 0; j < WIDTH; j++)
-        sum[j] = splat(0.0f);
-    for (int64_t d = 0; d < dim; d += WIDTH) {
-        const Vector q = load(query + d);
-        UNROLL for (int j = 0; j < WIDTH; j++)
-            sum[j] = fused(q, load(keys + j * dim + d), sum[j]);
-    }
-    store(scores, sums_of_lanes(sum));
 }
 
 struct Tile {
     float query[TILE][MAX_HEAD], sum[TILE][MAX_HEAD];
     float weight[TILE][CHUNK];
-    float keys[WIDTH * MAX_HEAD];
     float maximum[TILE], total[TILE];
     int64_t position[TILE]; /* of each row's query */
     int64_t row_index[CHUNK], next_index[CHUNK];
 };
+
+#if ACCUMULATORS > 12
+#define KEYS_AT_ONCE 4 /* by four rows of queries, in registers */
+#define LEVELS 2       /* that fold so many keys */
+#else
+#define KEYS_AT_ONCE 2
+#define LEVELS 1
+#endif
+
+/* Blocks are scattered over memory, which is asked for each row a chunk before it is used, beside the
+   arithmetic: into the second-level cache, since the first has no room for two chunks. */
+INLINE void prefetch_row(const void *cache, int64_t index, int64_t dim, enum Kind kind) {
+    const char *row = (const char *)cache + index * kind_bytes(kind);
+    for (int64_t byte = 0; byte < dim * kind_bytes(kind); byte += 64)
+        __builtin_prefetch(row + byte, 0, 2);
+}
+
+INLINE void score_keys(struct Tile *t, const void *keys, enum Kind kind, int64_t dim, int64_t j,
+                       int first, int rows) {
+    /* WIDTH positions from the chunk's j-th on, one score a lane. */
+    Vector scores[4][WIDTH / KEYS_AT_ONCE];
+    UNROLL for (int part = 0; part < WIDTH / KEYS_AT_ONCE; part++) {
+        const int64_t at = j + part * KEYS_AT_ONCE, *index = t->row_index + at;
+        if (first == 0)
+            UNROLL for (int i = 0; i < KEYS_AT_ONCE; i++)
+                prefetch_row(keys, t->next_index[at + i], dim, kind);
+        Vector sum[4][KEYS_AT_ONCE];
+        UNROLL for (int r = 0; r < rows; r++)
+            UNROLL for (int i = 0; i < KEYS_AT_ONCE; i++)
+                sum[r][i] = splat(0.0f);
+        for (int64_t d = 0; d < dim; d += WIDTH)
+            UNROLL for (int i = 0; i < KEYS_AT_ONCE; i++) {
+                const Vector key = load_kind(keys, index[i] + d, kind);
+                UNROLL for (int r = 0; r < rows; r++)
+                    sum[r][i] = fused(load(t->query[first + r] + d), key, sum[r][i]);
+            }
+        UNROLL for (int r = 0; r < rows; r++)
+            scores[r][part] = fold(sum[r], KEYS_AT_ONCE, 0);
+    }
+    UNROLL for (int r = 0; r < rows; r++)
+        store(t->weight[first + r] + j, fold(scores[r], WIDTH / KEYS_AT_ONCE, LEVELS));
+}
+
+INLINE void score_chunk(struct Tile *t, const void *keys, enum Kind kind, int64_t count,
+                        int64_t dim, int first, int rows) {
+    for (int64_t j = 0; j < count; j += WIDTH)
+        score_keys(t, keys, kind, dim, j, first, rows);
+}
 
 INLINE void weigh_row(struct Tile *t, int row, int64_t start, int64_t dim) {
     /* Scores of a chunk to softmax weights; rescales what earlier chunks gave. */
@@ -136,12 +167,14 @@ INLINE void weigh_row(struct Tile *t, int row, int64_t start, int64_t dim) {
 #define LANES_AT_ONCE (MAX_ROWS == 12 || WIDTH == 4 ? 4 : 2) /* vectors of a value, in registers */
 
 INLINE void add_values_at(struct Tile *t, const void *values, enum Kind kind, int64_t count,
-                          int first, int rows, int64_t lane, int vectors) {
+                          int64_t dim, int first, int rows, int64_t lane, int vectors) {
     Vector sum[4][LANES_AT_ONCE];
     UNROLL for (int r = 0; r < rows; r++)
         UNROLL for (int i = 0; i < vectors; i++)
             sum[r][i] = load(t->sum[first + r] + lane + i * WIDTH);
     for (int64_t j = 0; j < count; j++) {
+        if (first == 0 && lane == 0)
+            prefetch_row(values, t->next_index[j], dim, kind);
         Vector v[LANES_AT_ONCE];
         UNROLL for (int i = 0; i < vectors; i++)
             v[i] = load_kind(values, t->row_index[j] + lane + i * WIDTH, kind);
@@ -160,23 +193,20 @@ INLINE void add_values(struct Tile *t, const void *values, enum Kind kind, int64
                        int64_t dim, int first, int rows) {
     int64_t lane = 0;
     for (; lane + LANES_AT_ONCE * WIDTH <= dim; lane += LANES_AT_ONCE * WIDTH)
-        add_values_at(t, values, kind, count, first, rows, lane, LANES_AT_ONCE);
+        add_values_at(t, values, kind, count, dim, first, rows, lane, LANES_AT_ONCE);
     for (; lane < dim; lane += WIDTH)
-        add_values_at(t, values, kind, count, first, rows, lane, 1);
+        add_values_at(t, values, kind, count, dim, first, rows, lane, 1);
 }
 
 INLINE void find_rows(const struct Attention *a, int64_t *row_index, int64_t sequence,
-                      int64_t kv_head, int64_t start, int64_t count, enum Kind kind) {
-    /* Where each position's row lies. Blocks are scattered, so memory is asked for them early. */
-    const int64_t bytes = kind_bytes(kind);
+                      int64_t kv_head, int64_t start, int64_t count) {
+    /* Where each position's row lies. */
     const int32_t *block = a->block_table + a->table_start[sequence] + start / a->block_size;
+    for (int64_t j = count; j < CHUNK; j++)
+        row_index[j] = 0; /* scored where it fills a vector, and then left out */
     int64_t slot = start % a->block_size;
     for (int64_t j = 0; j < count; j++) {
         row_index[j] = ((*block * a->kv_heads + kv_head) * a->block_size + slot) * a->head_dim;
-        for (int64_t byte = 0; byte < a->head_dim * bytes; byte += 64) {
-            __builtin_prefetch((const char *)a->key_cache + row_index[j] * bytes + byte);
-            __builtin_prefetch((const char *)a->value_cache + row_index[j] * bytes + byte);
-        }
         if (++slot == a->block_size) {
             slot = 0;
             block++;
@@ -186,26 +216,22 @@ INLINE void find_rows(const struct Attention *a, int64_t *row_index, int64_t seq
 
 INLINE void attend_chunk(const struct Attention *a, struct Tile *t, int64_t start, int64_t count,
                          int rows, int64_t dim, enum Kind kind) {
-    for (int64_t j = 0; j < count; j += WIDTH) {
-        for (int64_t i = 0; i < WIDTH; i++)
-            for (int64_t d = 0; d < dim; d += WIDTH)
-                store(t->keys + i * dim + d,
-                      j + i < count ? load_kind(a->key_cache, t->row_index[j + i] + d, kind)
-                                    : splat(0.0f));
-        for (int r = 0; r < rows; r++)
-            score_chunk(t->query[r], t->keys, dim, t->weight[r] + j);
+#define FOUR_AT_ONCE(DO, ...)                                                                      \
+    for (int r = 0; r < rows; r += 4) {                                                            \
+        if (rows - r >= 4)                                                                         \
+            DO(__VA_ARGS__, r, 4);                                                                 \
+        else if (rows - r == 3)                                                                    \
+            DO(__VA_ARGS__, r, 3);                                                                 \
+        else if (rows - r == 2)                                                                    \
+            DO(__VA_ARGS__, r, 2);                                                                 \
+        else                                                                                       \
+            DO(__VA_ARGS__, r, 1);                                                                 \
     }
+    FOUR_AT_ONCE(score_chunk, t, a->key_cache, kind, count, dim)
     for (int r = 0; r < rows; r++)
         weigh_row(t, r, start, dim);
-    int r = 0;
-    for (; r + 4 <= rows; r += 4)
-        add_values(t, a->value_cache, kind, count, dim, r, 4);
-    if (rows - r == 3)
-        add_values(t, a->value_cache, kind, count, dim, r, 3);
-    else if (rows - r == 2)
-        add_values(t, a->value_cache, kind, count, dim, r, 2);
-    else if (rows - r == 1)
-        add_values(t, a->value_cache, kind, count, dim, r, 1);
+    FOUR_AT_ONCE(add_values, t, a->value_cache, kind, count, dim)
+#undef FOUR_AT_ONCE
 }
 
 INLINE void attend_tile(const struct Attention *a, int64_t sequence, int64_t kv_head,
@@ -228,11 +254,15 @@ INLINE void attend_tile(const struct Attention *a, int64_t sequence, int64_t kv_
     const int64_t context =
         a->first_position[sequence] + first_token + tokens - a->query_start[sequence];
     int64_t count = context < CHUNK ? context : CHUNK;
-    find_rows(a, t.next_index, sequence, kv_head, 0, count, kind);
+    find_rows(a, t.next_index, sequence, kv_head, 0, count);
+    for (int64_t j = 0; j < count; j++) {
+        prefetch_row(a->key_cache, t.next_index[j], dim, kind);
+        prefetch_row(a->value_cache, t.next_index[j], dim, kind);
+    }
     for (int64_t start = 0; start < context; start += CHUNK) {
         const int64_t left = context - start - count, next = left < CHUNK ? left : CHUNK;
         memcpy(t.row_index, t.next_index, sizeof t.row_index);
-        find_rows(a, t.next_index, sequence, kv_head, start + count, next, kind);
+        find_rows(a, t.next_index, sequence, kv_head, start + count, next);
         attend_chunk(a, &t, start, count, rows, dim, kind);
         count = next;
     }
