@@ -25,6 +25,7 @@ from engine.scheduling.tenants import (
     crowding,
     give_place_back,
     may_take_place,
+    places_held,
     wanted_tokens,
 )
 
@@ -363,7 +364,7 @@ class Scheduler:
         assert self.num_steps_in_flight or not any(
             r.num_tokens_in_flight for r in self.running.values()
         ), "tokens are in flight without a step"
-        assert self._held == Counter(r.tenant for r in self.running.values()), "places are lost"
+        assert self._held == places_held(self.running.values()), "a place is lost"
         assert self.kv_cache.request_ids == self.running.keys(), (
             f"blocks are held for {self.kv_cache.request_ids}, {set(self.running)} run"
         )

@@ -68,7 +68,7 @@ class StepPlan:
         )
 
     def schedule_decode(self, request: Request, block_table: list[int]) -> None:
-        """Compute the request's newest token. What `schedule` would do, for many at once."""
+        """Compute the request's newest token: `schedule` in short, for the most of a step's requests."""
         assert self._tokens_left > 0, f"{request.request_id} is scheduled without a token"
         self._tokens_left -= 1
         self._new_prompt_tokens_left -= 1

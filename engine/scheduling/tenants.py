@@ -60,11 +60,12 @@ def crowded_out(tenants: Set[str], held: Counter[str], max_num_seqs: int) -> set
 
 def wanted_tokens(
     waiting_tokens: Mapping[str, int],
-    running: Iterable[Request],
+    contexts: Iterable[Request],
     held: Counter[str],
     max_num_seqs: int,
 ) -> dict[str, int]:
-    """By tenant: what is to be computed of new prompts. Who may start nothing wants nothing."""
+    """By tenant: what is to be computed of new prompts, those that are begun (among these contexts) and
+    those that wait. Who may start nothing wants nothing."""
     wanted = Counter(
         {
             tenant: num_tokens
@@ -72,7 +73,7 @@ def wanted_tokens(
             if may_take_place(tenant, held, max_num_seqs)
         }
     )
-    for request in running:
+    for request in contexts:
         if not request.has_begun:
             wanted[request.tenant] += request.num_tokens_to_schedule
     return wanted

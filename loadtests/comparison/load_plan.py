@@ -55,17 +55,20 @@ _PREFIX = (
     "conversations of many turns below shared system prompts: more than one engine's cache holds, "
     "less than all together"
 )
-_SLOW = "random prompts, one in twelve of them long; each step of engine 0 takes 0.4 s longer"
-_SLOW_OF_MODEL = (
-    "short questions with answers of a few tokens; each step of engine 0 takes 0.4 s longer"
-)
+_SLOW = "short questions with answers of a few tokens; each step of engine 0 takes 0.4 s longer"
 _AWAY = "random prompts of equal length; the coordinator is away half of the time"
 
 
-def _slow_engine(extra_seconds: float) -> str:
-    """The flag that makes every step of engine 0 longer by so much."""
-    return f"--inject-fault=slow:rank=0:seconds={extra_seconds}:times=1000000000"
-
+# Under more load, policies that even out counts give a slow engine few requests by themselves. Counts
+# say little where engines are idle most of the time, and alike by them (decision 0019).
+_SLOW_ENGINE = LoadPlan(
+    "slow-engine",
+    _SLOW,
+    ConversationShape(question_tokens=32, answer_tokens=4),
+    0.25,
+    _TWICE_AS_FAST,
+    ("--inject-fault=slow:rank=0:seconds=0.4:times=1000000000",),
+)
 
 _SHORT = ConversationShape(question_tokens=256, answer_tokens=32)
 _SIMULATED_PLANS = (
@@ -86,17 +89,10 @@ _SIMULATED_PLANS = (
         ("--kv-cache-memory=256MiB",),
         seconds=30.0,
     ),
-    # With prompts of one length, policies that even out counts give a slow engine few requests, and
-    # the others lose little by them; it shows where counts say little of the work (decision 0019).
-    LoadPlan(
-        "slow-engine",
-        _SLOW,
-        ConversationShape(
-            question_tokens=192, answer_tokens=32, long_share=1 / 12, long_tokens=2000
-        ),
-        5.0,
-        _TWICE_AS_FAST,
-        ("--simulated-prefill-rate=10000", _slow_engine(0.4)),
+    _SLOW_ENGINE._replace(
+        requests_per_second_per_engine=0.5,
+        flags=(*_SLOW_ENGINE.flags, "--simulated-step-seconds=0.005"),
+        seconds=40.0,
     ),
     LoadPlan(
         "coordinator-away",
@@ -129,17 +125,7 @@ _MODEL_PLANS = (
         ("--kv-cache-memory=72MiB", "--max-model-len=1024"),
         seconds=90.0,
     ),
-    # Of two engines one remains, and long prompts get into its way whoever chooses. Counts say
-    # little here because engines are idle most of the time, and alike by them (decision 0019).
-    LoadPlan(
-        "slow-engine",
-        _SLOW_OF_MODEL,
-        ConversationShape(question_tokens=32, answer_tokens=4),
-        0.25,
-        _TWICE_AS_FAST,
-        (_slow_engine(0.4),),
-        seconds=100.0,
-    ),
+    _SLOW_ENGINE._replace(seconds=100.0),
     LoadPlan(
         "coordinator-away",
         _AWAY,
