@@ -90,12 +90,16 @@ def test_a_deep_layer_is_as_exact_as_float32(
     x = random(40, depth, seed=1)
     x[:, ::500] *= largest
     exact = x.double() @ held.double().T
-    off_in_float32 = (summed_in_order(x, held) - exact).abs()
-    # In fixed point a row's largest input says how exact the others are.
-    allowed = 5 if int8 and largest > 1.0 else 1.2
-    for some in (kernels, vector_kernels):
-        off = (some.linear(x, packed.argument).double() - exact).abs()
-        assert off.mean() <= allowed * off_in_float32.mean()
+
+    def off(out: torch.Tensor) -> float:
+        return (out.double() - exact).abs().mean().item()
+
+    out, vector_out = (some.linear(x, packed.argument) for some in (kernels, vector_kernels))
+    assert off(vector_out) <= 1.2 * off(summed_in_order(x, held))
+    if not torch.equal(out, vector_out):  # Tiles are as exact as sums in blocks.
+        # In fixed point a row's largest input says how exact the others are.
+        allowed = 5 if int8 and largest > 1.0 else 1.5
+        assert off(out) <= allowed * off(x @ held.T)
 
 
 @pytest.mark.parametrize("int8", [False, True])
