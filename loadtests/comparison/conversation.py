@@ -20,15 +20,11 @@ class ConversationShape(NamedTuple):
     system_prompts: int = 0
     """How many different ones there are; every conversation opens with one of them."""
     system_tokens: int = 0
-    long_share: float = 0.0
-    """How many of the questions have `long_tokens` instead, from 0 to 1."""
-    long_tokens: int = 0
 
     @property
     def longest_tokens(self) -> int:
         """Tokens of a conversation at its end, at most."""
-        question = max(self.question_tokens, self.long_tokens)
-        return self.system_tokens + self.turns * (question + self.answer_tokens)
+        return self.system_tokens + self.turns * (self.question_tokens + self.answer_tokens)
 
 
 class Turn(NamedTuple):
@@ -68,9 +64,7 @@ def _make_turns(generator: random.Random, shape: ConversationShape) -> list[Turn
     for position in range(shape.turns):
         has_thought = position > 0 and shape.think_seconds > 0
         think_seconds = generator.expovariate(1 / shape.think_seconds) if has_thought else 0.0
-        is_long = shape.long_share > 0 and generator.random() < shape.long_share
-        length = shape.long_tokens if is_long else shape.question_tokens
-        turns.append(Turn(think_seconds, _tokens(generator, length)))
+        turns.append(Turn(think_seconds, _tokens(generator, shape.question_tokens)))
     return turns
 
 

@@ -51,14 +51,6 @@ def test_questions_are_all_different() -> None:
     assert len(set(questions)) == 100
 
 
-def test_as_many_questions_are_long_as_were_asked_for() -> None:
-    shape = ConversationShape(question_tokens=4, answer_tokens=1, long_share=0.25, long_tokens=50)
-    lengths = [len(each.turns[0].question) for each in make_conversations(shape, 400, 1.0, seed=6)]
-    assert set(lengths) == {4, 50}
-    assert 70 < lengths.count(50) < 130
-    assert shape.longest_tokens == 51
-
-
 def test_nobody_thinks_before_the_first_question() -> None:
     conversations = make_conversations(SHAPE, 50, 1.0, seed=5)
     assert all(each.turns[0].think_seconds == 0 for each in conversations)
