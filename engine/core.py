@@ -10,7 +10,7 @@ from cluster.wire.sampling import FinishReason
 from engine.request import Request
 from engine.scheduling.output import ModelRunner, RunResult, SchedulerOutput, StepOutcome
 from engine.scheduling.scheduler import OutputsByFrontend, Scheduler
-from engine.speed_model import SpeedModel, StepShape
+from engine.speed_model import SpeedModel
 from engine.stats import EngineStats
 
 _logger = logging.getLogger(__name__)
@@ -85,10 +85,6 @@ class EngineCore:
         """Have the step computed. Raises only what ends the engine."""
         return self._runner.submit(work)
 
-    def execute(self, work: SchedulerOutput) -> list[RunResult]:
-        """Have the step computed, and wait for it."""
-        return self.submit(work).result()
-
     def finish_step(
         self, work: SchedulerOutput, results: list[RunResult], now: float
     ) -> OutputsByFrontend:
@@ -97,15 +93,15 @@ class EngineCore:
         It has taken the time since it began, or since the step before it ended.
         """
         self._step += 1
-        self._step_tokens = work.num_tokens
+        self._step_tokens = work.shape.num_tokens
         self._step_seconds = now - max(self._begun_at.popleft(), self._step_ended_at)
         self._step_ended_at = now
-        self._speed_model.observe(StepShape.of(work), self._step_seconds)
+        self._speed_model.observe(work.shape, self._step_seconds)
         return self._scheduler.update(work, results, now)
 
     def predict_seconds(self, work: SchedulerOutput) -> float:
         """How long this step may take by what was measured; far too long before that."""
-        return self._speed_model.predict_seconds(work)
+        return self._speed_model.predict_seconds(work.shape)
 
     def stats(self) -> EngineStats:
         """A snapshot, with the timings of the requests that ended since the previous one."""

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 from math import exp
-from typing import NamedTuple
 
 from engine.decode_fit import DecodeFit
-from engine.scheduling.output import SchedulerOutput
+from engine.scheduling.output import StepShape
 
 FIT_SECONDS = 10.0
 """The fit remembers about so much of the time spent in steps."""
@@ -22,27 +21,6 @@ would take: their speed must not become infinite."""
 UNMEASURED_PREFILL_TOKENS_PER_SECOND = 20.0
 UNMEASURED_DECODE_SECONDS = 1.0
 """For predictions before anything was measured: slow enough that no honest step looks hung."""
-
-
-class StepShape(NamedTuple):
-    """What a step's time depends on."""
-
-    prefill_tokens: int
-    decodes: int
-    kv_tokens: int
-    """Context tokens that the decodes attend to, all together."""
-
-    @classmethod
-    def of(cls, work: SchedulerOutput) -> "StepShape":
-        """The shape of this step. A run of one token costs what a decode costs, and counts as one."""
-        prefill_tokens = decodes = kv_tokens = 0
-        for scheduled in work.scheduled:
-            if scheduled.num_tokens == 1:
-                decodes += 1
-                kv_tokens += scheduled.first_position + 1
-            else:
-                prefill_tokens += scheduled.num_tokens
-        return cls(prefill_tokens, decodes, kv_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +76,9 @@ class SpeedModel:
             decay = 0.0 if is_warm_now else exp(-seconds / FIT_SECONDS)
             self._decode.observe(shape.decodes, shape.kv_tokens, seconds, decay)
 
-    def predict_seconds(self, work: SchedulerOutput) -> float:
-        """How long this step may take at the speed of the last few; far too long if unmeasured."""
-        return self._expected_seconds(StepShape.of(work)) * max(1.0, self._slowdown)
+    def predict_seconds(self, shape: StepShape) -> float:
+        """How long such a step may take at the speed of the last few; far too long if unmeasured."""
+        return self._expected_seconds(shape) * max(1.0, self._slowdown)
 
     def _observe_prefill(self, shape: StepShape, seconds: float) -> None:
         rest = seconds - self._decode.seconds(shape.decodes, shape.kv_tokens)

@@ -193,4 +193,4 @@ def _with_tokens(
 def _with_token(result: RunResult, token: SampledToken) -> RunResult:
     if result.error:
         return result
-    return result._replace(token_id=token.token_id, logprobs=token.logprobs, error=token.error)
+    return RunResult(token.token_id, token.logprobs, result.prompt_logprobs, token.error)

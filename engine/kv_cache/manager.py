@@ -91,6 +91,18 @@ class KVCacheManager:
         table.block_ids += [block.block_id for block in self.pool.allocate(num_new)]
         return True
 
+    def table_with_slot(self, request: Request) -> list[int] | None:
+        """The request's block ids, with a slot for its next token; None if there is no block for it.
+
+        What `allocate_slots` and `block_table` do for a decode, in one step.
+        """
+        block_ids = self._tables[request.request_id].block_ids
+        if request.next_position == self.block_size * len(block_ids):
+            if not self.pool.num_free_blocks:
+                return None
+            block_ids += [block.block_id for block in self.pool.allocate(1)]
+        return block_ids
+
     def has_slot_for_each(self, requests: Iterable[Request]) -> bool:
         """Whether every one of these requests could have a slot for one more token."""
         num_wanted = sum(

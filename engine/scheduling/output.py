@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 from cluster.wire.messages import Blob, TokenLogprobs
 from engine.request import Request
@@ -11,7 +14,7 @@ MAX_STEPS_IN_FLIGHT = 2
 """One is computed, and the next one waits behind it."""
 
 
-class ScheduledRequest(NamedTuple):
+class ScheduledRequest(msgspec.Struct, frozen=True):
     """A run of one request's tokens, to be computed in one step."""
 
     request: Request
@@ -44,20 +47,42 @@ class ScheduledRequest(NamedTuple):
         return self.samples and self.num_tokens == 1 and self.output_position > 0
 
 
-@dataclass(frozen=True, slots=True)
+class StepShape(NamedTuple):
+    """What a step's time depends on."""
+
+    prefill_tokens: int
+    decodes: int
+    """Runs of one token: whatever it is, it costs what a decode costs."""
+    kv_tokens: int
+    """Context tokens that the decodes attend to, all together."""
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens that the forward pass computes."""
+        return self.prefill_tokens + self.decodes
+
+
+@dataclass(frozen=True)
 class SchedulerOutput:
     """One step's work: decodes first, then prompt chunks, as one flat batch."""
 
     scheduled: list[ScheduledRequest] = field(default_factory=list)
     preempted: list[Request] = field(default_factory=list)
 
-    @property
-    def num_tokens(self) -> int:
-        """Tokens that the forward pass computes."""
-        return sum(scheduled.num_tokens for scheduled in self.scheduled)
+    @cached_property
+    def shape(self) -> StepShape:
+        """Counted once: the work does not change."""
+        prefill_tokens = decodes = kv_tokens = 0
+        for scheduled in self.scheduled:
+            if scheduled.num_tokens == 1:
+                decodes += 1
+                kv_tokens += scheduled.first_position + 1
+            else:
+                prefill_tokens += scheduled.num_tokens
+        return StepShape(prefill_tokens, decodes, kv_tokens)
 
 
-class RunResult(NamedTuple):
+class RunResult(msgspec.Struct, frozen=True):
     """What a step computed for one scheduled request."""
 
     token_id: int | None = None

@@ -9,13 +9,13 @@ def engine_output(
     request: Request, result: RunResult | None = None, is_first: bool = False
 ) -> EngineCoreOutput:
     """The output with all tokens that the frontend does not have yet, and the end, if it is that."""
-    first = request.num_reported_tokens
-    request.num_reported_tokens = request.num_tokens
+    first, token_ids = request.num_reported_tokens, request.token_ids
+    request.num_reported_tokens = len(token_ids)
     return EngineCoreOutput(
         request_id=request.request_id,
         attempt=request.attempt,
         first_output_index=first - request.num_prompt_tokens,
-        token_ids=request.token_ids[first:],
+        token_ids=token_ids[first:],
         finish_reason=request.finish_reason,
         stop_token_id=request.stop_token_id,
         cached_tokens=request.num_cached_tokens if is_first else None,

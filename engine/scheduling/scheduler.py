@@ -197,7 +197,7 @@ class Scheduler:
         for request in self._going_on():
             (decodes if request.decodes_next else contexts).append(request)
         self._schedule_decodes(self._ready(decodes), plan)
-        if any(request.status is RequestStatus.RUNNING for request in decodes):
+        if any(request.is_running for request in decodes):
             plan.limit_new_prompts(self._config.prefill_chunk_while_decoding)
         num_places = self._config.max_num_seqs
         wanted = wanted_tokens(self.waiting.tokens_by_tenant, contexts, self._held, num_places)
@@ -207,10 +207,10 @@ class Scheduler:
 
     def _schedule_alone(self, request: Request, plan: StepPlan, now: float) -> None:
         """Plan a step of this one, if there is a slot and room for it; it may still wait."""
-        if request.status is not RequestStatus.RUNNING:
+        if not request.is_running:
             if plan.preempted or not self._start_if_room(request, now):
                 return
-        elif request.decodes_next and not self._make_room(request, plan):
+        elif request.decodes_next and self._table_with_slot(request, plan) is None:
             return
         if any(r.decodes_next for r in self.running.values()):
             plan.limit_new_prompts(self._config.prefill_chunk_while_decoding)
@@ -218,19 +218,21 @@ class Scheduler:
 
     def _schedule_decodes(self, requests: Iterable[Request], plan: StepPlan) -> None:
         for request in requests:
-            # An earlier turn of this loop may have preempted it.
-            if request.status is RequestStatus.RUNNING and self._make_room(request, plan):
-                plan.schedule_decode(request, self.kv_cache.block_table(request))
+            if plan.preempted and not request.is_running:
+                continue  # an earlier turn of this loop has preempted it
+            block_table = self._table_with_slot(request, plan)
+            if block_table is not None:
+                plan.schedule_decode(request, block_table)
 
-    def _make_room(self, request: Request, plan: StepPlan) -> bool:
-        """Get the request a slot for its newest token; False if it was preempted itself."""
-        while not self.kv_cache.allocate_slots(request, request.next_position + 1):
+    def _table_with_slot(self, request: Request, plan: StepPlan) -> list[int] | None:
+        """Get the request a slot for its newest token; None if it was preempted itself."""
+        while (block_table := self.kv_cache.table_with_slot(request)) is None:
             victim = max(self.running.values(), key=lambda r: r.precedence)
             self._preempt(victim)
             plan.preempt(victim)
             if victim is request:
-                return False
-        return True
+                return None
+        return block_table
 
     def _preempt(self, request: Request) -> None:
         """Take the request's blocks; it will compute its tokens again, and go on where it was."""
@@ -246,7 +248,7 @@ class Scheduler:
     def _schedule_contexts(self, requests: Iterable[Request], plan: StepPlan) -> None:
         """Go on with what is partly computed: one new prompt of each tenant, as `_admit` sees to."""
         for request in requests:
-            if request.status is RequestStatus.RUNNING and plan.tokens_left_for(request):
+            if request.is_running and plan.tokens_left_for(request):
                 plan.schedule(request, self.kv_cache.block_table(request))
 
     def _admit(self, plan: StepPlan, now: float) -> None:
@@ -305,29 +307,22 @@ class Scheduler:
         """Take over what the oldest step in flight computed; what is to be sent, by frontend index."""
         outputs: OutputsByFrontend = {}
         self.num_steps_in_flight -= 1
-        self.counters.computed_tokens += work.num_tokens
+        self.counters.computed_tokens += work.shape.num_tokens
         for scheduled, result in zip(work.scheduled, results, strict=True):
             request = scheduled.request
             request.num_tokens_in_flight -= scheduled.num_tokens
             if request.is_finished:
                 continue  # while the step was in flight: aborted, or at an end that nobody foresaw
-            output = self._apply_or_end(scheduled, result, now)
+            try:
+                output = self._apply(scheduled, result, now)
+            except AssertionError:
+                raise  # the books are wrong, and that is everybody's business
+            except Exception as error:  # is the end of this request alone
+                _logger.exception("%s ends: its result cannot be taken over", request.request_id)
+                output = self._end_with_error(request, f"{type(error).__name__}: {error}")
             if output is not None:
                 outputs.setdefault(request.frontend_index, []).append(output)
         return outputs
-
-    def _apply_or_end(
-        self, scheduled: ScheduledRequest, result: RunResult, now: float
-    ) -> EngineCoreOutput | None:
-        """Take over one result; an exception on the way is the end of its request alone."""
-        request = scheduled.request
-        try:
-            return self._apply(scheduled, result, now)
-        except AssertionError:
-            raise  # the books are wrong, and that is everybody's business
-        except Exception as error:
-            _logger.exception("%s ends: its result cannot be taken over", request.request_id)
-            return self._end_with_error(request, f"{type(error).__name__}: {error}")
 
     def _end_with_error(self, request: Request, error: str) -> EngineCoreOutput:
         finish(request, FinishReason.ERROR, error)
@@ -346,8 +341,7 @@ class Scheduler:
         self.kv_cache.cache_computed_blocks(request)
         if not scheduled.reaches_end:
             return None
-        is_first = request.first_token_at is None
-        if is_first:
+        if is_first := request.first_token_at is None:
             request.first_token_at = now
         request.last_token_at = now
         if take_answer(request, result, self._limits.max_model_len):

@@ -15,13 +15,14 @@ def finish_if_complete(request: Request, max_model_len: int) -> bool:
     sampling = request.sampling
     if sampling.pooling is not None:
         return False
-    num_output_tokens = request.num_output_tokens
+    token_ids = request.token_ids
+    num_output_tokens = len(token_ids) - request.num_prompt_tokens
     may_stop = num_output_tokens > sampling.min_tokens or (num_output_tokens and sampling.grammar)
-    if may_stop and request.token_ids[-1] in sampling.stop_token_ids:
-        request.stop_token_id = request.token_ids[-1]
+    if may_stop and token_ids[-1] in sampling.stop_token_ids:
+        request.stop_token_id = token_ids[-1]
         finish(request, FinishReason.STOP)
         return True
-    if num_output_tokens >= sampling.max_tokens or request.num_tokens >= max_model_len:
+    if num_output_tokens >= sampling.max_tokens or len(token_ids) >= max_model_len:
         finish(request, FinishReason.LENGTH)
         return True
     return False

@@ -16,7 +16,6 @@ from engine.scheduling.output import RunResult, ScheduledRequest, SchedulerOutpu
 from engine.simulation.model_folder import read_model_folder
 from engine.simulation.token_source import TokenSource
 from engine.simulation.vector_source import made_up_vector
-from engine.speed_model import StepShape
 from engine.structured.step_masks import GrammarMasks, StepMasks
 from engine.structured.vocabulary import load_vocabulary
 
@@ -94,7 +93,7 @@ class SimulatedModelRunner:
 
 def step_seconds(pace: SimulationConfig, work: SchedulerOutput) -> float:
     """How long this step takes."""
-    shape = StepShape.of(work)
+    shape = work.shape
     return (
         pace.simulated_step_seconds
         + pace.simulated_request_seconds * shape.decodes

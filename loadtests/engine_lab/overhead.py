@@ -53,10 +53,13 @@ class _Loop:
         """
         started_at, thread_started_at = time.perf_counter(), time.thread_time()
         work = self._core.begin_step(time.monotonic())
+        self._core.predict_seconds(work)
         outside = time.thread_time() - thread_started_at
-        results = self._core.execute(work)
+        results = self._core.submit(work).result()
         thread_started_at = time.thread_time()
         self._core.finish_step(work, results, time.monotonic())
+        self._core.stats()
+        self._core.take_block_events()
         outside += time.thread_time() - thread_started_at
         return work, time.perf_counter() - started_at, outside
 

@@ -60,7 +60,9 @@ def test_a_moved_request_shares_the_cached_blocks_of_its_output_too() -> None:
     engine.add("first", PROMPT, max_tokens=30)
     engine.run()
     engine.add("moved", PROMPT, engine.expected("first")[:14], max_tokens=30)
-    assert engine.step().num_tokens == 4  # 24 tokens, 5 blocks of 4 found, all but the last token
+    assert (
+        engine.step().shape.num_tokens == 4
+    )  # 24 tokens, 5 blocks of 4 found, all but the last token
     engine.run()
     assert engine.answers["moved"].token_ids == engine.expected("first")
     assert engine.answers["moved"].outputs[0].cached_tokens == len(PROMPT)
@@ -286,10 +288,10 @@ def test_a_step_is_predicted_by_those_before_it() -> None:
     engine.add("a", PROMPT, max_tokens=100)
     work = engine.core.begin_step(0.0)
     assert engine.core.predict_seconds(work) > 0.4
-    engine.core.finish_step(work, engine.core.execute(work), 0.01)
+    engine.core.finish_step(work, engine.core.submit(work).result(), 0.01)
     for _ in range(20):
         engine.now = 1.0
         work = engine.core.begin_step(1.0)
-        engine.core.finish_step(work, engine.core.execute(work), 1.01)
+        engine.core.finish_step(work, engine.core.submit(work).result(), 1.01)
     work = engine.core.begin_step(2.0)
     assert engine.core.predict_seconds(work) == pytest.approx(0.01, rel=0.1)

@@ -2,10 +2,8 @@
 
 import pytest
 
-from cluster.wire.sampling import SamplingParams
-from engine.request import Request
-from engine.scheduling.output import ScheduledRequest, SchedulerOutput
-from engine.speed_model import SpeedModel, StepShape
+from engine.scheduling.output import StepShape
+from engine.speed_model import SpeedModel
 
 PER_STEP, PER_REQUEST, PER_KV_TOKEN, PREFILL_RATE = 2e-2, 2e-3, 1e-5, 1000.0
 
@@ -34,16 +32,6 @@ def learned(slowness: float = 1.0) -> SpeedModel:
     return model
 
 
-def work_of(*runs: tuple[int, int]) -> SchedulerOutput:
-    """A step of (first position, tokens)."""
-    request = Request("a", 0, 0, [1], 1, SamplingParams(), [])
-    return SchedulerOutput([ScheduledRequest(request, first, n, []) for first, n in runs])
-
-
-def test_a_step_has_the_shape_of_its_runs() -> None:
-    assert StepShape.of(work_of((9, 1), (19, 1), (0, 50))) == StepShape(50, 2, 30)
-
-
 def test_the_speeds_are_found() -> None:
     speeds = learned().speeds
     assert speeds.prefill_tokens_per_second == pytest.approx(PREFILL_RATE, rel=0.02)
@@ -58,19 +46,18 @@ def test_nothing_is_claimed_before_it_is_measured() -> None:
     assert model.speeds.prefill_tokens_per_second == 0.0
     model.observe(StepShape(0, 4, 100), 0.01)
     assert model.speeds.prefill_tokens_per_second == 0.0
-    assert model.predict_seconds(work_of(*[(24, 1)] * 4)) == pytest.approx(0.01, rel=1e-3)
+    assert model.predict_seconds(StepShape(0, 4, 100)) == pytest.approx(0.01, rel=1e-3)
 
 
 def test_predictions_are_far_too_long_before_anything_is_measured() -> None:
     model = SpeedModel()
-    assert model.predict_seconds(work_of((0, 512))) > 20.0
-    assert model.predict_seconds(work_of((10, 1))) >= 1.0
+    assert model.predict_seconds(StepShape(512, 0, 0)) > 20.0
+    assert model.predict_seconds(StepShape(0, 1, 11)) >= 1.0
 
 
 def test_predictions_are_close_once_it_is_measured() -> None:
-    work = work_of((99, 1), (199, 1), (0, 100))
-    expected = true_seconds(StepShape(100, 2, 300))
-    assert learned().predict_seconds(work) == pytest.approx(expected, rel=0.05)
+    shape = StepShape(100, 2, 300)
+    assert learned().predict_seconds(shape) == pytest.approx(true_seconds(shape), rel=0.05)
 
 
 def test_one_frozen_step_moves_the_fit_little() -> None:
@@ -87,7 +74,7 @@ def test_a_throttled_device_shows_as_a_slowdown_and_then_in_the_fit() -> None:
     for shape in varied_shapes(10):
         model.observe(shape, 3 * true_seconds(shape))
     assert model.speeds.slowdown > 1.8
-    assert model.predict_seconds(work_of((0, 100))) > 1.8 * 100 / PREFILL_RATE
+    assert model.predict_seconds(StepShape(100, 0, 0)) > 1.8 * 100 / PREFILL_RATE
     for shape in varied_shapes(1000):
         model.observe(shape, 3 * true_seconds(shape))
     assert model.speeds.slowdown == pytest.approx(1.0, abs=0.05)
@@ -130,7 +117,7 @@ def test_steps_of_one_shape_give_a_usable_fit() -> None:
     model = SpeedModel()
     for _ in range(20):
         model.observe(StepShape(0, 4, 400), 0.02)
-    assert model.predict_seconds(work_of(*[(99, 1)] * 4)) == pytest.approx(0.02, rel=1e-3)
+    assert model.predict_seconds(StepShape(0, 4, 400)) == pytest.approx(0.02, rel=1e-3)
 
 
 def test_a_clock_that_stands_still_teaches_nothing() -> None:

@@ -38,7 +38,7 @@ def test_the_step_under_way_is_the_oldest(engine: SimulatedEngine, recorder: Ste
     for _ in range(2):
         works.append(engine.core.begin_step(began_at))
         steps.begin(engine.core, works[-1])
-    assert [work.num_tokens for work in works] == [LONG, SHORT]
+    assert [work.shape.num_tokens for work in works] == [LONG, SHORT]
     long, short = (engine.core.predict_seconds(work) for work in works)
     assert long > short
     assert progress.predicted_seconds == long

@@ -96,8 +96,8 @@ class Simulation:
                 self.now += 0.001
                 continue
             work = self.core.begin_step(self.now)
-            results = self.core.execute(work)
-            self.now += 0.005 + work.num_tokens * 0.0001
+            results = self.core.submit(work).result()
+            self.now += 0.005 + work.shape.num_tokens * 0.0001
             outputs = self.core.finish_step(work, results, self.now)
             self.most_waiting = max(self.most_waiting, self.core.stats().waiting)
             report = self._report()

@@ -222,7 +222,7 @@ class SimulatedEngine:
         assert all(s.end < self._limit_of(s.request) for s in work.scheduled), (
             "a length is exceeded"
         )
-        assert work.num_tokens <= self.config.max_num_batched_tokens, "the budget is exceeded"
+        assert work.shape.num_tokens <= self.config.max_num_batched_tokens, "the budget is exceeded"
         assert len(self.scheduler.running) <= self.config.max_num_seqs
         assert scheduled.keys().isdisjoint(preempted), "a preempted request is computed"
         if not self._was_isolated:

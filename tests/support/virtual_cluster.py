@@ -21,7 +21,6 @@ from cluster.wire.messages import (
 )
 from engine.core import EngineCore
 from engine.scheduling.output import RunResult, SchedulerOutput
-from engine.speed_model import StepShape
 from frontend.balancer import Balancer
 from frontend.cluster_view import LiveView
 from frontend.in_flight import InFlight
@@ -100,11 +99,11 @@ class VirtualEngine:
         if not self._is_stepping:
             return
         work = self._core.begin_step(now)
-        seconds = STEP_SECONDS + StepShape.of(work).prefill_tokens / PREFILL_TOKENS_PER_SECOND
+        seconds = STEP_SECONDS + work.shape.prefill_tokens / PREFILL_TOKENS_PER_SECOND
         self._cluster.after(seconds, lambda: self._finish(work))
 
     def _finish(self, work: SchedulerOutput) -> None:
-        outputs = self._core.finish_step(work, self._core.execute(work), self._cluster.now)
+        outputs = self._core.finish_step(work, self._core.submit(work).result(), self._cluster.now)
         self.tokens_made += sum(len(o.token_ids) for sent in outputs.values() for o in sent)
         report = self.report()
         for index, of_frontend in outputs.items():

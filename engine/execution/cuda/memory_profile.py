@@ -1,6 +1,7 @@
 """The memory of a device that is left for the KV cache, after the largest steps have been computed."""
 
 import torch
+from msgspec.structs import replace
 
 from cluster.config import EngineConfig
 from engine.execution.causal_lm import CausalLM
@@ -32,15 +33,15 @@ def largest_steps(config: EngineConfig, max_model_len: int) -> list[list[Schedul
     All blocks in their tables are block 0: the numbers do not matter.
     """
     run = trial_run(max_model_len, config.block_size)
-    run = run._replace(block_table=[0] * len(run.block_table))
+    run = replace(run, block_table=[0] * len(run.block_table))
     chunks: list[ScheduledRequest] = []
     tokens_left = config.max_num_batched_tokens
     while tokens_left and len(chunks) < config.max_num_seqs:
         num_tokens = min(tokens_left, max_model_len)
         tokens_left -= num_tokens
         first_position = max_model_len - num_tokens
-        chunks.append(run._replace(first_position=first_position, num_tokens=num_tokens))
-    decode = run._replace(first_position=max_model_len - 1, num_tokens=1)
+        chunks.append(replace(run, first_position=first_position, num_tokens=num_tokens))
+    decode = replace(run, first_position=max_model_len - 1, num_tokens=1)
     return [chunks, [decode] * min(config.max_num_seqs, config.max_num_batched_tokens)]
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
+from msgspec import structs
 
 from engine.execution.cuda.kv_pages import PaddedKVStorage
 from engine.execution.cuda.paged_tables import PagedTables
@@ -22,7 +23,8 @@ class StaticBatch:
     def __init__(self, size: int, max_model_len: int, storage: PaddedKVStorage) -> None:
         self._block_size = storage.block_size
         self._columns = -(-max_model_len // storage.block_size)
-        self._padding = trial_run(1, storage.block_size)._replace(block_table=[storage.spare_block])
+        padding = trial_run(1, storage.block_size)
+        self._padding = structs.replace(padding, block_table=[storage.spare_block])
         device = storage.keys[0].device
         batch, tables = self._on_host([], size)
         self._batch = replace(

@@ -76,7 +76,7 @@ class Served:
             assert core.add_request(message, 0.0) is None
         while core.has_work:
             work = core.begin_step(0.0)
-            for output in core.finish_step(work, core.execute(work), 1.0).get(0, []):
+            for output in core.finish_step(work, core.submit(work).result(), 1.0).get(0, []):
                 tokens[output.request_id] += output.token_ids
                 if output.finish_reason is not None:
                     reasons[output.request_id] = output.finish_reason

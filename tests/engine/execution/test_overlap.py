@@ -4,6 +4,7 @@ from collections import deque
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from cluster.config import EngineConfig
 from cluster.wire.block_hash import hash_blocks
@@ -133,8 +134,8 @@ def test_a_token_that_no_host_knows_is_computed_next(
     requests = [make_request(prompt(20, seed=seed), **seeded) for seed in (1, 2)]
     slots = [Slot(runner, 0), Slot(runner, 1)]
     runs = [slot.run(one, 0, 20) for slot, one in zip(slots, requests, strict=True)]
-    first, second = (run._replace(first_position=20, num_tokens=1) for run in runs)
-    steps = [runs, [second, first], [first._replace(first_position=21)]]
+    first, second = (replace(run, first_position=20, num_tokens=1) for run in runs)
+    steps = [runs, [second, first], [replace(first, first_position=21)]]
     outcomes = [runner.submit(SchedulerOutput(step)) for step in steps]
     [[a, b], [c, d], [e]] = [outcome.result() for outcome in outcomes]
     plain = make_runner(tiny_model("llama"))
@@ -147,7 +148,7 @@ def test_an_error_of_a_step_on_a_thread_is_raised_where_it_is_waited_for(
     on_a_thread: ModelRunner,
 ) -> None:
     stranger = make_request(prompt(5))
-    run = Slot(on_a_thread, 0).run(stranger, 0, 5)._replace(first_position=5, num_tokens=1)
+    run = replace(Slot(on_a_thread, 0).run(stranger, 0, 5), first_position=5, num_tokens=1)
     outcome = on_a_thread.submit(SchedulerOutput([run]))
     with pytest.raises(KeyError):  # nothing was drawn for it
         outcome.result()

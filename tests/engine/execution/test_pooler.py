@@ -175,4 +175,4 @@ def step(core: EngineCore) -> list[Any]:
     if not core.has_work:
         return []
     work = core.begin_step(1.0)
-    return core.finish_step(work, core.execute(work), 1.0).get(0, [])
+    return core.finish_step(work, core.submit(work).result(), 1.0).get(0, [])

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from msgspec.structs import replace
 
 from cluster.fault_plan import parse_fault
 from cluster.wire.messages import TokenLogprobs
@@ -52,7 +53,7 @@ def test_results_come_in_the_order_of_the_runs(runner: ModelRunner) -> None:
 def test_more_rows_than_the_head_takes_at_once_are_all_sampled(runner: ModelRunner) -> None:
     requests = [make_request(prompt(2, seed=index)) for index in range(70)]
     run_of = [Slot(runner, index % 60).block_table[index // 60 :] for index in range(70)]
-    runs = [Slot(runner, 0).run(request, 0, 2)._replace(block_table=table)
+    runs = [replace(Slot(runner, 0).run(request, 0, 2), block_table=table)
             for request, table in zip(requests, run_of, strict=True)]  # fmt: skip
     tokens = [result.token_id for result in runner.execute(SchedulerOutput(runs))]
     assert tokens == [generate(runner, make_request(r.token_ids), 1)[0] for r in requests]

@@ -65,6 +65,22 @@ def test_a_request_that_does_not_fit_changes_nothing(manager: KVCacheManager) ->
     assert manager.allocate_slots(request, 10, reserve_blocks=5)
 
 
+def test_a_full_table_grows_for_the_next_token_while_there_is_a_block(
+    manager: KVCacheManager,
+) -> None:
+    request, other = make_request("a", TOKENS), make_request("b", TOKENS)
+    assert manager.allocate_slots(request, 8)
+    request.num_computed_tokens = 7
+    assert len(manager.table_with_slot(request) or []) == 2
+    request.num_computed_tokens = 8
+    assert manager.allocate_slots(other, BLOCK_SIZE * manager.pool.num_free_blocks)
+    assert manager.table_with_slot(request) is None
+    manager.free(other)
+    assert manager.table_with_slot(request) is manager.block_table(request)
+    assert len(manager.block_table(request)) == 3
+    manager.check_invariants()
+
+
 def test_a_prefix_to_be_revived_counts_as_taken(manager: KVCacheManager) -> None:
     first = make_request("a", TOKENS)
     compute(manager, first)

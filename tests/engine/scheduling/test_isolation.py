@@ -34,14 +34,14 @@ def test_each_chunk_of_an_isolated_prompt_has_a_step_of_its_own() -> None:
     assert [names(work) for work in works] == [
         ["suspect"], ["stream"], ["suspect"], ["stream"], ["suspect"],
     ]  # fmt: skip
-    assert [work.num_tokens for work in works[::2]] == [8, 8, 4]
+    assert [work.shape.num_tokens for work in works[::2]] == [8, 8, 4]
     assert sorted(steps(engine, 1)[0]) == ["stream", "suspect"]
 
 
 def test_an_isolated_request_alone_has_every_step_and_the_whole_budget() -> None:
     engine = SimulatedEngine(max_num_batched_tokens=32)
     engine.add("suspect", range(40), isolated_until=9, max_tokens=3)
-    assert [engine.step().num_tokens for _ in range(4)] == [32, 8, 1, 1]
+    assert [engine.step().shape.num_tokens for _ in range(4)] == [32, 8, 1, 1]
     assert not engine.core.has_work
 
 

@@ -108,7 +108,7 @@ def test_what_a_stop_token_makes_superfluous_is_dropped_and_never_cached() -> No
     assert engine.core.stats().used_blocks == 0
     assert not engine.scheduler.has_requests
     assert engine.core.has_work, "a step in flight is forgotten"
-    assert engine.end().num_tokens == 1
+    assert engine.end().shape.num_tokens == 1
     assert engine.core.stats().cached_blocks == 11 // 4
     assert len(engine.answers["a"].token_ids) == 2
 

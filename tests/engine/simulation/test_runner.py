@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from cluster.config import ClusterConfig, EngineConfig, ModelConfig, SimulationConfig
 from cluster.errors import ConfigError
@@ -47,7 +48,7 @@ def answer(config: ClusterConfig, output: list[int], **sampling: Any) -> list[in
     token_ids = list(output)
     while core.has_work:
         work = core.begin_step(0.0)
-        for outputs in core.finish_step(work, core.execute(work), 1.0).values():
+        for outputs in core.finish_step(work, core.submit(work).result(), 1.0).values():
             for one in outputs:
                 assert not one.error
                 token_ids += one.token_ids
@@ -98,7 +99,7 @@ def test_a_token_in_flight_counts_for_the_next_one(
     for one, token_id in zip(runs, ahead, strict=True):
         [result] = (
             SimulatedModelRunner(config)
-            .submit(SchedulerOutput([one._replace(request=again)]))
+            .submit(SchedulerOutput([replace(one, request=again)]))
             .result()
         )
         assert token_id is not None

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from msgspec.structs import replace
 
 from cluster.config import ClusterConfig, EngineConfig, ModelConfig
 from engine.execution.cuda.memory_profile import compute_largest_steps, profile_cache_bytes
@@ -102,7 +103,7 @@ def test_a_step_of_plain_draws_is_submitted_without_a_word_to_the_host(
     runner = device_runner(tiny_model("llama"), "bfloat16")
     request = make_request(prompt(20), temperature=0.8, top_p=0.9, seed=3)
     first = Slot(runner, 0).run(request, 0, 20)
-    ahead = first._replace(first_position=20, num_tokens=1)
+    ahead = replace(first, first_position=20, num_tokens=1)
     runner.execute(SchedulerOutput([first]))  # what is set up in a first call may wait
     runner.submit(SchedulerOutput([first]))
     torch.cuda.set_sync_debug_mode("error")
