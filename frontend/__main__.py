@@ -56,6 +56,11 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
+YOUNG_OBJECTS = 20_000
+"""So many more make a search for garbage worth its time: nearly all that a token or a request needs goes
+by itself."""
+
+
 async def _serve(config: ClusterConfig, index: int, incarnation: int, listen_fd: int) -> bool:
     context = new_context()
     model_info = load_model_info(config)
@@ -66,6 +71,7 @@ async def _serve(config: ClusterConfig, index: int, incarnation: int, listen_fd:
     # What is loaded stays: searching it for garbage would hold up all streams again and again.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS)
     all_finished = await FrontendServer(config, client, app, listen_fd).run()
     context.term()
     return all_finished

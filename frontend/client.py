@@ -266,7 +266,7 @@ class DPLBClient:
                 if output.finish_reason is not None:
                     book.settle_aborted(output.request_id)
                 continue
-            if output.first_output_index > in_flight.num_output_tokens:
+            if output.first_output_index > in_flight.stream.num_output_tokens:
                 self._complaints.warning("gap", "engine %d skipped tokens", book.rank)
                 self._dispatcher.abort(in_flight)
                 self._failover.on_skipped_tokens(in_flight)

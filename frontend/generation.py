@@ -3,10 +3,12 @@
 import asyncio
 from dataclasses import dataclass
 
+import msgspec
+
 from frontend.engine_client import EngineClient, submit_all
 from frontend.input_processor import PreparedRequest
 from frontend.output_processor import ChoiceDelta, OutputProcessor
-from frontend.request_stream import RequestStream, TokenBatch
+from frontend.request_stream import Consumer, RequestStream, TokenBatch
 from frontend.tokenizer import Tokenizer
 
 MAX_BATCHES_AHEAD = 16
@@ -22,8 +24,7 @@ class Choice:
     is_finished: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedDelta:
+class IndexedDelta(msgspec.Struct, frozen=True):
     """News of one choice."""
 
     index: int
@@ -35,7 +36,7 @@ class Generation:
 
     def __init__(self, choices: list[Choice]) -> None:
         self.choices = choices
-        self._queue: asyncio.Queue[tuple[int, TokenBatch]] = asyncio.Queue(MAX_BATCHES_AHEAD)
+        self._queue: asyncio.Queue[tuple[TokenBatch, int]] = asyncio.Queue(MAX_BATCHES_AHEAD)
         self._readers: list[asyncio.Task[None]] = []
         self._num_unfinished = len(choices)
 
@@ -61,27 +62,22 @@ class Generation:
         """Whether every choice can go on in another engine if its own fails."""
         return all(choice.stream.is_resumable for choice in self.choices)
 
-    async def next(self, timeout_seconds: float | None = None) -> IndexedDelta | None:
-        """The next news of any choice; None if there were none in time.
+    def process(self, index: int, batch: TokenBatch) -> IndexedDelta | None:
+        """What a batch of this choice comes to, which counts as told; None if it is nothing.
 
-        Raises EngineFailed or NotServing if a choice cannot be finished.
+        Raises EngineFailed or NotServing if the choice cannot be finished.
         """
-        while True:
-            news = await self._next_batch(timeout_seconds)
-            if news is None:
-                return None
-            index, batch = news
-            choice = self.choices[index]
-            if batch.is_empty or choice.is_finished:
-                continue
-            delta = choice.processor.process(batch)
-            choice.stream.tell(batch, len(delta.token_ids))
-            if delta.finish_reason is not None:
-                choice.is_finished = True
-                self._num_unfinished -= 1
-                # After a stop string the engine may not know yet that this is the end.
-                choice.stream.end(delta.finish_reason)
-            return IndexedDelta(index, delta)
+        choice = self.choices[index]
+        if batch.is_empty or choice.is_finished:
+            return None
+        delta = choice.processor.process(batch)
+        choice.stream.tell(batch, len(delta.token_ids))
+        if delta.finish_reason is not None:
+            choice.is_finished = True
+            self._num_unfinished -= 1
+            # After a stop string the engine may not know yet that this is the end.
+            choice.stream.end(delta.finish_reason)
+        return IndexedDelta(index, delta)
 
     def abort(self) -> None:
         """End what has not ended, in the engines too."""
@@ -91,10 +87,16 @@ class Generation:
             choice.is_finished = True
             choice.stream.end()
 
-    async def _next_batch(self, timeout_seconds: float | None) -> tuple[int, TokenBatch] | None:
+    async def next_batch(
+        self, timeout_seconds: float | None, consumer: Consumer
+    ) -> tuple[TokenBatch, int] | None:
+        """What has arrived for any choice, and its index, to be processed; None if nothing came in time.
+
+        What the consumer of an only choice takes meanwhile is not among it.
+        """
         if len(self.choices) == 1:  # no queue, no second task in the way of its tokens
-            batch = await self.choices[0].stream.next(timeout_seconds)
-            return None if batch is None else (0, batch)
+            batch = await self.choices[0].stream.next(timeout_seconds, consumer)
+            return None if batch is None else (batch, 0)
         if not self._readers:
             self._readers = [asyncio.create_task(self._read(i)) for i in range(len(self.choices))]
         try:
@@ -108,6 +110,6 @@ class Generation:
         while not choice.is_finished:
             batch = await choice.stream.next()
             assert batch is not None, "only a wait with a time limit ends without news"
-            await self._queue.put((index, batch))
+            await self._queue.put((batch, index))
             if batch.finish_reason is not None:
                 return

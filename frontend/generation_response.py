@@ -8,20 +8,18 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from cluster.errors import ClusterError
+from frontend.answer_collector import AnswerCollector
 from frontend.disconnect import while_connected
 from frontend.engine_client import EngineClient
-from frontend.generation import Generation, IndexedDelta
+from frontend.event_sender import EventSender, resumption_headers
+from frontend.generation import Generation
 from frontend.input_processor import PreparedRequest
 from frontend.openai.answer import Answer
-from frontend.openai.sse import HEADERS
-from frontend.output_processor import ChoiceDelta
 from frontend.slow_readers import send_while_read
 from frontend.streamed_body import StreamedBody
 from frontend.tokenizer import Tokenizer
 
 SECONDS_BETWEEN_SIGNS_OF_LIFE = 5.0
-NOT_RESUMABLE_HEADER = (b"x-quadriga-resumable", b"false")
-"""Tells that the answer is too long to be kept for another engine to go on with it."""
 
 logger = logging.getLogger(__name__)
 
@@ -59,24 +57,18 @@ class GenerationResponse(Response):
                 body = StreamedBody(scope, send)
                 await while_connected(receive, self._stream(generation, body))
             else:
-                whole = await while_connected(receive, self._collect(generation))
+                choices = await while_connected(receive, AnswerCollector(generation).run())
+                whole = self._answer.whole(generation, choices)
                 response = Response(msgspec.json.encode(whole), media_type="application/json")
-                response.raw_headers += _headers(generation)
+                response.raw_headers += resumption_headers(generation)
                 await response(scope, receive, send)
         finally:
             generation.abort()
 
-    async def _collect(self, generation: Generation) -> msgspec.Struct:
-        choices = [ChoiceDelta() for _ in generation.choices]
-        while not generation.is_finished:
-            news = await generation.next()
-            assert news is not None, "only a wait with a time limit ends without news"
-            choices[news.index].extend(news.delta)
-        return self._answer.whole(generation, choices)
-
     async def _stream(self, generation: Generation, body: StreamedBody) -> None:
+        sender = EventSender(generation, self._answer, body, self._seconds_between_signs_of_life)
         try:
-            await self._send_events(generation, body)
+            await sender.run()
         except ClientDisconnect:
             raise
         except Exception as error:
@@ -85,30 +77,6 @@ class GenerationResponse(Response):
             # The status line is out: the error is an event, and no [DONE] follows it.
             if not isinstance(error, ClusterError):
                 logger.exception("%s failed in mid-stream", self._prepared.response_id)
+            await sender.flush()
             await body.write(self._answer.events.error(error))
         await body.end()
-
-    async def _send_events(self, generation: Generation, body: StreamedBody) -> None:
-        form = self._answer.events
-        while not generation.is_finished:
-            news = await generation.next(self._seconds_between_signs_of_life)
-            events = self._events(generation, news) if news is not None else [form.waiting]
-            for event in events:
-                if not body.has_begun:
-                    await body.begin([*HEADERS, *_headers(generation)])
-                await body.write(event)
-        for chunk in self._answer.last_chunks(generation):
-            await body.write(form.event(chunk))
-        if form.done:
-            await body.write(form.done)
-
-    def _events(self, generation: Generation, news: IndexedDelta) -> list[bytes]:
-        event = self._answer.events.event
-        return [
-            chunk if isinstance(chunk, bytes) else event(chunk)
-            for chunk in self._answer.chunks(generation, news)
-        ]
-
-
-def _headers(generation: Generation) -> list[tuple[bytes, bytes]]:
-    return [] if generation.is_resumable else [NOT_RESUMABLE_HEADER]

@@ -78,10 +78,22 @@ class HttpConnection(TCPServer):
         """Whether an answer is under way whose body goes out in chunks."""
         return self.protocol.is_in_chunked_body
 
+    def write_chunk_at_once(self, piece: bytes) -> bool:
+        """Write a piece of that body, if nothing waits before it; False, and nothing done, if it cannot be."""
+        transport = self.writer.transport
+        if (
+            not self.protocol.is_in_chunked_body
+            or transport.is_closing()
+            or transport.get_write_buffer_size()
+        ):
+            return False
+        transport.write(_chunk(piece))
+        return True
+
     async def write_chunk(self, piece: bytes) -> None:
         """Write a piece of that body, past hypercorn and h11, which would only frame it."""
         try:
-            self.writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            self.writer.write(_chunk(piece))
             await self.writer.drain()
         except (ConnectionError, RuntimeError):  # as `protocol_send` does
             await self.protocol.handle(Closed())
@@ -108,3 +120,7 @@ class HttpConnection(TCPServer):
         if self.writer.can_write_eof():
             self.writer.write_eof()
         self._cutting = self.loop.call_later(LINGER_SECONDS, self.writer.transport.abort)
+
+
+def _chunk(piece: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(piece), piece)

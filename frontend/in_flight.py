@@ -111,27 +111,27 @@ class InFlight:
 
     def take(self, output: EngineCoreOutput, now: float, metrics: FrontendMetrics) -> None:
         """Pass an output on to the stream, and measure it."""
-        assert self.engine is not None
-        known = self.num_output_tokens
-        self.stream.put(output)
-        fresh = self.num_output_tokens - known
-        if fresh or output.vector is not None:
-            self.model_fingerprint = self.engine.hello.model_fingerprint
-            self._measure(self.engine.rank, now, metrics)
+        stream, engine = self.stream, self.engine
+        assert engine is not None
+        known = stream.num_output_tokens
+        stream.put(output)
+        if stream.num_output_tokens > known or output.vector is not None:
+            self.model_fingerprint = engine.hello.model_fingerprint
+            self._measure(engine.rank, now, metrics)
         if output.cached_tokens is not None and self.attempt == 0:
             self.stream.cached_tokens = output.cached_tokens
 
     def _measure(self, rank: int, now: float, metrics: FrontendMetrics) -> None:
-        if self.last_token_at is None:
+        last_token_at, self.last_token_at = self.last_token_at, now
+        if last_token_at is None:
             self.first_token_at = now
             prompt_tokens = len(self.request.prompt_token_ids)
             metrics.first_token(rank, now - self.request.arrived_at, prompt_tokens)
         else:
-            metrics.next_tokens(rank, now - self.last_token_at)
+            metrics.next_tokens(rank, now - last_token_at)
             if self.is_moving:
-                metrics.resumed(now - self.last_token_at)
+                metrics.resumed(now - last_token_at)
         self.is_moving = False
-        self.last_token_at = now
 
     def measure_told(self, told: Told, now: float, metrics: FrontendMetrics) -> None:
         """Count what the client is told of; the end too, which comes last."""

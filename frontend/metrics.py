@@ -1,6 +1,8 @@
 """What clients got, measured where they get it."""
 
-from collections.abc import Mapping
+from collections import Counter as Counts
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from prometheus_client import Counter
@@ -38,6 +40,8 @@ class FrontendMetrics:
         self._inter_token_latency = buffered_histogram("inter_token_latency_seconds")
         self._told_tokens: dict[int | None, Counter] = {}
         """By engine: to look up the labels takes longer than to count."""
+        self._gathered: Counts[int | None] | None = None
+        """Told tokens by engine, within `counted_together`."""
         self._gaps: dict[int, BufferedHistogram] = {}
         self._unwritten_gaps: set[int] = set()
         """The engines for which there are some."""
@@ -72,6 +76,23 @@ class FrontendMetrics:
 
     def tokens(self, rank: int | None, count: int) -> None:
         """A client is told of so many more output tokens, which this engine made."""
+        if self._gathered is None:
+            self._count_tokens(rank, count)
+        else:
+            self._gathered[rank] += count
+
+    @contextmanager
+    def counted_together(self) -> Iterator[None]:
+        """Write down once, at the end, how many tokens were told within: to write takes a lock and a file."""
+        self._gathered = gathered = Counts[int | None]()
+        try:
+            yield
+        finally:
+            self._gathered = None
+            for rank, count in gathered.items():
+                self._count_tokens(rank, count)
+
+    def _count_tokens(self, rank: int | None, count: int) -> None:
         told = self._told_tokens.get(rank)
         if told is None:
             told = self._generation_tokens.labels(self._model_name, _label(rank))

@@ -3,6 +3,8 @@
 from collections import deque
 from dataclasses import dataclass, field
 
+import msgspec
+
 from cluster.wire.sampling import FinishReason
 from frontend.detokenizer import make_detokenizer
 from frontend.logprobs import PositionLogprobs, read_logprobs
@@ -34,13 +36,12 @@ class TokenLogprob:
     text_offset: int
 
 
-@dataclass(slots=True)
-class ChoiceDelta:
+class ChoiceDelta(msgspec.Struct):
     """What one batch of tokens adds to a choice."""
 
     text: str = ""
-    token_ids: list[int] = field(default_factory=list)
-    logprobs: list[TokenLogprob] = field(default_factory=list)
+    token_ids: list[int] = []
+    logprobs: list[TokenLogprob] = []
     finish_reason: FinishReason | None = None
     stop_reason: int | str | None = None
     """The stop token or stop string, where the client named one that ended the answer."""
@@ -80,11 +81,12 @@ class OutputProcessor:
 
     def process(self, batch: TokenBatch) -> ChoiceDelta:
         """What the batch adds. Raises EngineFailed or NotServing if its request failed."""
+        is_over = batch.finish_reason is not None
+        if self._is_text_alone and not (is_over or batch.logprobs or batch.prompt_logprobs):
+            return self._more_text(batch.token_ids)
         batch.check()
         for block in batch.prompt_logprobs:
             self.prompt_logprobs += read_logprobs(block)
-        if self._is_text_alone and not batch.logprobs and batch.finish_reason is None:
-            return self._more_text(batch.token_ids)
         delta = ChoiceDelta()
         if not self._options.is_prompt_only:
             positions = deque(

@@ -10,6 +10,7 @@ from cluster.config import FrontendConfig
 from cluster.telemetry.logs import RateLimited
 from cluster.wire.messages import EngineCoreOutput
 from frontend.convictions import Convictions
+from frontend.courier import Courier
 from frontend.dispatcher import Dispatcher
 from frontend.in_flight import InFlight
 from frontend.metrics import FrontendMetrics
@@ -41,6 +42,7 @@ class RequestTable:
         self._convictions = convictions
         self._metrics = metrics
         self._requests: dict[str, InFlight] = {}
+        self._courier = Courier(metrics.counted_together)
         self._shares = TenantShares()
         self._is_idle = asyncio.Event()
         self._is_idle.set()
@@ -83,7 +85,7 @@ class RequestTable:
         def on_told(told: Told) -> None:
             in_flight.measure_told(told, time.monotonic(), self._metrics)
 
-        stream = RequestStream(request, self._on_abort, is_resumable, on_told)
+        stream = RequestStream(request, self._on_abort, is_resumable, on_told, self._courier.call)
         in_flight = InFlight(stream, queued_at=now)
         self._requests[request.request_id] = in_flight
         self._is_idle.clear()

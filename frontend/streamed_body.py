@@ -22,6 +22,13 @@ class ChunkWriter(Protocol):
         """Whether an answer has begun, and has not ended, whose body goes out in chunks."""
         ...
 
+    def write_chunk_at_once(self, piece: bytes) -> bool:
+        """Write a piece as a chunk of its own, if that needs no waiting.
+
+        False, and nothing done, if no chunks are taken, or what was written before is still to be sent.
+        """
+        ...
+
     async def write_chunk(self, piece: bytes) -> None:
         """Write a piece as a chunk of its own, and wait while the client does not read.
 
@@ -44,6 +51,11 @@ class StreamedBody:
         """Send the head."""
         self.has_begun = True
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+
+    def write_at_once(self, piece: bytes) -> bool:
+        """Send a piece if that needs no waiting; False, and nothing done, if it does."""
+        writer = self._writer
+        return writer is not None and writer.write_chunk_at_once(piece)
 
     async def write(self, piece: bytes) -> None:
         """Send a piece, which is not empty. Raises ClientDisconnect if the client is gone."""

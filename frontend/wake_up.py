@@ -14,9 +14,11 @@ class WakeUp:
 
     def __init__(self) -> None:
         self._was_called = False
+        self._loop: asyncio.AbstractEventLoop
         self._waiter: asyncio.Future[None] | None = None
         self._deadline = math.inf
         """Of the wait that is on, in the loop's time."""
+        self._limit_seconds = math.inf
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
 
@@ -24,6 +26,11 @@ class WakeUp:
         """Let the task go on, now or when it waits next."""
         self._was_called = True
         self._end_wait()
+
+    def postpone(self) -> None:
+        """Let the wait that is on last its limit from now."""
+        if self._deadline < math.inf:
+            self._deadline = self._loop.time() + self._limit_seconds
 
     def close(self) -> None:
         """Drop the timer. Who waits after that gets a new one."""
@@ -39,10 +46,11 @@ class WakeUp:
         return was_called
 
     async def _sleep(self, limit_seconds: float | None) -> None:
-        loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
         self._waiter = loop.create_future()
         self._deadline = math.inf
         if limit_seconds is not None:
+            self._limit_seconds = limit_seconds
             self._deadline = loop.time() + limit_seconds
             if self._deadline < self._timer_at:
                 self._set_timer(loop)

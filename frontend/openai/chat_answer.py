@@ -63,7 +63,7 @@ class ChatAnswer:
         self._tells_only_text = message_format.is_plain and not (
             self._wants_tokens or self._usage.is_continuous
         )
-        self._text_events = TextEvents()
+        self._text_events = TextEvents(self._text_chunk)
         self._begun: set[int] = set()
 
     def whole(self, generation: Generation, choices: list[ChoiceDelta]) -> ChatCompletion:
@@ -91,7 +91,7 @@ class ChatAnswer:
         index, delta = news.index, news.delta
         is_more_text = bool(delta.text) and delta.finish_reason is None
         if is_more_text and self._tells_only_text and index in self._begun:
-            return [self._text_event(generation, index, delta.text)]
+            return [self._text_events.event(generation, index, delta.text)]
         pieces = self._messages[index].push(delta)
         chunks = [] if index in self._begun else [self._first_chunk(generation, index)]
         shown = [message_delta(piece, self._format) for piece in pieces]
@@ -135,12 +135,9 @@ class ChatAnswer:
             token_ids=delta.token_ids if self._wants_token_ids else UNSET,
         )
 
-    def _text_event(self, generation: Generation, index: int, text: str) -> bytes:
-        def make_chunk(text: str) -> ChatCompletionChunk:
-            choice = ChatChunkChoice(index=index, delta=ChatDelta(content=text))
-            return self._around(generation, choice)
-
-        return self._text_events.event(index, text, make_chunk)
+    def _text_chunk(self, generation: Generation, index: int, text: str) -> ChatCompletionChunk:
+        choice = ChatChunkChoice(index=index, delta=ChatDelta(content=text))
+        return self._around(generation, choice)
 
     def _first_chunk(self, generation: Generation, index: int) -> ChatCompletionChunk:
         self._begun.add(index)

@@ -38,7 +38,7 @@ class CompletionAnswer:
         self._tells_only_text = not (
             self._wants_logprobs or self._wants_token_ids or self._usage.is_continuous
         )
-        self._text_events = TextEvents()
+        self._text_events = TextEvents(self._text_chunk)
         self._begun: set[int] = set()
         self._prompt_texts: dict[int, str] = {}
 
@@ -58,7 +58,7 @@ class CompletionAnswer:
         index, delta = news.index, news.delta
         is_more_text = bool(delta.text) and delta.finish_reason is None
         if is_more_text and self._tells_only_text and index in self._begun:
-            return [self._text_event(generation, index, delta.text)]
+            return [self._text_events.event(generation, index, delta.text)]
         has_text = bool(delta.text) or delta.finish_reason is not None
         wants_tokens = self._wants_logprobs or self._wants_token_ids
         is_first_echo = self._echoes and index not in self._begun and bool(delta.token_ids)
@@ -81,10 +81,8 @@ class CompletionAnswer:
             )
         ]
 
-    def _text_event(self, generation: Generation, index: int, text: str) -> bytes:
-        return self._text_events.event(
-            index, text, lambda text: self._chunk(generation, index, ChoiceDelta(text))
-        )
+    def _text_chunk(self, generation: Generation, index: int, text: str) -> Completion:
+        return self._chunk(generation, index, ChoiceDelta(text))
 
     def _chunk(self, generation: Generation, index: int, delta: ChoiceDelta) -> Completion:
         choice = self._choice(generation, index, delta)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from frontend.generation import Generation
 from frontend.openai.sse import OPENAI_EVENTS
 
 _encoder = msgspec.json.Encoder()
@@ -20,13 +21,16 @@ class TextEvents:
     bytes are those that the encoded chunk would have.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, make_chunk: Callable[[Generation, int, str], msgspec.Struct]) -> None:
+        """`make_chunk` gives the chunk of a choice with any text."""
+        self._make_chunk = make_chunk
         self._frames: dict[int, tuple[bytes, bytes]] = {}
 
-    def event(self, index: int, text: str, make_chunk: Callable[[str], msgspec.Struct]) -> bytes:
-        """The event with this text; `make_chunk` gives the choice's chunk with any text."""
+    def event(self, generation: Generation, index: int, text: str) -> bytes:
+        """The event with this text of a choice."""
         frame = self._frames.get(index)
         if frame is None:
-            head, _, tail = OPENAI_EVENTS.event(make_chunk(_PLACE)).partition(_PLACE_IN_JSON)
+            event = OPENAI_EVENTS.event(self._make_chunk(generation, index, _PLACE))
+            head, _, tail = event.partition(_PLACE_IN_JSON)
             frame = self._frames[index] = (head, tail)
         return frame[0] + _encoder.encode(text) + frame[1]

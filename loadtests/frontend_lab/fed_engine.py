@@ -13,6 +13,7 @@ from cluster.wire.messages import (
 )
 from cluster.wire.sampling import FinishReason
 from frontend.cluster_view import EngineCounts
+from frontend.courier import Courier
 from frontend.engine_book import EngineBook
 from frontend.in_flight import InFlight
 from frontend.metrics import FrontendMetrics
@@ -39,6 +40,7 @@ class FedEngine:
         """Answers are these tokens, over and over, as many as a request wants."""
         self._token_ids = token_ids
         self._metrics = metrics
+        self._courier = Courier(metrics.counted_together)
         self._book = idle_engine_book()
         self._requests: dict[str, InFlight] = {}
         self._has_work = asyncio.Event()
@@ -46,8 +48,9 @@ class FedEngine:
     def submit(self, request: GenerationRequest) -> RequestStream:
         """Feed it from the next turn on."""
         stream = RequestStream(
-            request, self._on_abort, on_told=lambda told: self._on_told(in_flight, told)
-        )
+            request, self._on_abort,
+            on_told=lambda told: self._on_told(in_flight, told), on_news=self._courier.call,
+        )  # fmt: skip
         in_flight = InFlight(stream)
         in_flight.assign(self._book)
         self._requests[request.request_id] = in_flight

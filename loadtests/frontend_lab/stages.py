@@ -25,6 +25,7 @@ from cluster.wire.messages import (
 )
 from cluster.wire.sampling import SamplingParams
 from frontend.__main__ import loop_factory
+from frontend.courier import Courier
 from frontend.generation import Choice, Generation, IndexedDelta
 from frontend.in_flight import InFlight
 from frontend.input_processor import Arrival, InputProcessor, PreparedRequest
@@ -65,7 +66,7 @@ class Stages:
         """Each stage, in the order in which a token comes to them."""
         yield self._cost("decode a message of 32 requests' tokens", self._decoding())
         yield self._cost("take in: stream, books, latency metrics", self._taking_in)
-        yield self._cost("wake the task that waits for it", self._waking)
+        yield self._cost("hand it over to whoever waits for it", self._handing_over)
         yield self._cost("text, and the count of what is told", self._text)
         arrival = Arrival(0.0)
         chat = msgspec.json.decode(body_of("chat", 256), type=ChatBody)
@@ -108,12 +109,13 @@ class Stages:
             in_flight.take(output, 0.0, self._metrics)
             book.begin("r")
 
-    def _waking(self) -> None:
+    def _handing_over(self) -> None:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(self._wake())
+            runner.run(self._hand_over())
 
-    async def _wake(self) -> None:
-        streams = [new_stream() for _ in range(STREAMS)]
+    async def _hand_over(self) -> None:
+        courier = Courier(self._metrics.counted_together)
+        streams = [new_stream(courier) for _ in range(STREAMS)]
         readers = [asyncio.create_task(read(stream, TOKENS // STREAMS)) for stream in streams]
         for output in self._outputs(TOKENS // STREAMS):
             await asyncio.sleep(0)
@@ -155,18 +157,35 @@ def spoken_tokens(tokenizer: Tokenizer) -> list[int]:
     return tokenizer.encode(PROMPT * 10, add_special_tokens=False)
 
 
-def new_stream() -> RequestStream:
+def new_stream(courier: Courier | None = None) -> RequestStream:
     """The stream of a request that nobody has sent."""
     request = GenerationRequest("r", [1], [], SamplingParams(max_tokens=TOKENS), 0.0)
-    return RequestStream(request, lambda _: None)
+    on_news = None if courier is None else courier.call
+    return RequestStream(request, lambda _: None, on_news=on_news)
+
+
+class CountingConsumer:
+    """Takes so many tokens, and makes nothing of them."""
+
+    def __init__(self, tokens: int) -> None:
+        self.tokens_left = tokens
+
+    def take(self, batch: TokenBatch) -> None:
+        """Count."""
+        self.tokens_left -= len(batch.token_ids)
+
+    def send(self) -> bool:
+        """Let the task wake up when all are here."""
+        return self.tokens_left > 0
 
 
 async def read(stream: RequestStream, tokens: int) -> None:
     """Take so many tokens out, as an answer does that would say that it lives every few seconds."""
-    while tokens:
-        batch = await stream.next(5.0)
+    consumer = CountingConsumer(tokens)
+    while consumer.tokens_left:
+        batch = await stream.next(5.0, consumer)
         assert batch is not None, "nothing is late here"
-        tokens -= len(batch.token_ids)
+        consumer.take(batch)
     stream.end()
 
 

@@ -1,5 +1,7 @@
 """When what comes with every token is seen in the metrics."""
 
+from contextlib import suppress
+
 from prometheus_client import Counter, Histogram
 
 from cluster.wire.sampling import FinishReason
@@ -48,3 +50,22 @@ def test_a_token_is_seen_as_soon_as_a_client_is_told_of_it() -> None:
     metrics.tokens(0, 2)
     metrics.tokens(None, 1)
     assert total(metrics._generation_tokens, "_total") == 4
+
+
+def test_tokens_that_are_told_together_are_seen_before_anybody_is_told() -> None:
+    metrics = FrontendMetrics("m", 0)
+    with metrics.counted_together():
+        for rank, count in ((0, 1), (1, 2), (0, 3), (None, 1)):
+            metrics.tokens(rank, count)
+        assert total(metrics._generation_tokens, "_total") == 0
+    assert total(metrics._generation_tokens, "_total") == 7
+    metrics.tokens(0, 1)
+    assert total(metrics._generation_tokens, "_total") == 8
+
+
+def test_what_was_told_before_an_error_is_seen() -> None:
+    metrics = FrontendMetrics("m", 0)
+    with suppress(ValueError), metrics.counted_together():
+        metrics.tokens(0, 2)
+        raise ValueError("too late")
+    assert total(metrics._generation_tokens, "_total") == 2

@@ -122,6 +122,44 @@ async def test_a_head_alone_stays_alone() -> None:
     assert answer.count(b"\r\n\r\n") == 1
 
 
+async def test_a_piece_is_written_at_once_only_where_that_needs_no_waiting() -> None:
+    written: list[bytes] = []
+    refused, ended = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await answer_lifespan(receive, send)
+            return
+        body = StreamedBody(scope, send)
+        assert not body.write_at_once(b"before the head")
+        await body.begin([])
+        while body.write_at_once(piece := b"%07d" % len(written) * 1000):
+            written.append(piece)
+        refused.set()
+        await body.write(b"waited for")
+        await wait_until_async(lambda: body.write_at_once(b"read by now"))
+        await body.end()
+        assert not body.write_at_once(b"behind the end")
+        ended.set()
+
+    async with served(app) as port, raw_connection(port) as connection:
+        connection.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        connection.writer.write(b"GET / HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
+        await refused.wait()
+        connection.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        answer = h11.Connection(h11.CLIENT)
+        answer.send(h11.Request(method="GET", target="/", headers=[("host", "t")]))
+        answer.send(h11.EndOfMessage())
+        answer.receive_data(await connection.answer())
+        await ended.wait()
+    answer.receive_data(b"")
+    body = b""
+    while not isinstance(event := answer.next_event(), h11.EndOfMessage):
+        body += event.data if isinstance(event, h11.Data) else b""
+    assert written
+    assert body == b"".join(written) + b"waited for" + b"read by now"
+
+
 async def test_writing_to_a_client_that_has_left_ends() -> None:
     ended = asyncio.Event()
 

@@ -96,3 +96,25 @@ async def test_a_cancelled_wait_leaves_the_next_as_it_is() -> None:
     assert await wake_up.wait()
     wake_up.close()
     assert wake_up._timer is None
+
+
+async def test_a_wait_that_is_put_off_lasts_its_limit_from_then_on() -> None:
+    wake_up, loop = WakeUp(), asyncio.get_running_loop()
+    task = await waiting(wake_up, 0.1)
+    began_at = loop.time()
+    while loop.time() < began_at + 0.25:
+        wake_up.postpone()
+        await asyncio.sleep(0.01)
+    put_off_at = loop.time()
+    wake_up.postpone()
+    assert not await task
+    assert loop.time() - put_off_at >= 0.099
+
+
+async def test_a_wait_without_a_limit_cannot_be_put_off() -> None:
+    wake_up = WakeUp()
+    wake_up.postpone()
+    task = await waiting(wake_up)
+    wake_up.postpone()
+    wake_up.call()
+    assert await task

@@ -9,6 +9,7 @@ from itertools import islice
 from cluster.wire.messages import Blob, EngineCoreOutput, TokenLogprobs, UtilityResult
 from cluster.wire.sampling import FinishReason
 from frontend.cluster_view import EngineCounts
+from frontend.courier import Courier
 from frontend.request import GenerationRequest
 from frontend.request_stream import RequestStream, Told
 
@@ -46,6 +47,7 @@ class ScriptedEngine:
     """What clients were told, all together."""
 
     def __post_init__(self) -> None:
+        self._courier = Courier()
         self._released = asyncio.Event()
         self._holding = asyncio.Event()
         self._aborted = asyncio.Event()
@@ -60,7 +62,9 @@ class ScriptedEngine:
         """Begin to answer."""
         if self.submit_error is not None:
             raise self.submit_error
-        stream = RequestStream(request, self._on_abort, self.is_resumable, self.told.append)
+        stream = RequestStream(
+            request, self._on_abort, self.is_resumable, self.told.append, self._courier.call
+        )
         stream.engine_rank = 0
         self.submitted.append(request)
         self._tasks[request.request_id] = asyncio.create_task(self._answer(stream))

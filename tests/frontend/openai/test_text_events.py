@@ -35,9 +35,9 @@ def chunk(text: str) -> Completion:
 
 @given(Texts)
 def test_the_event_of_any_text_is_that_of_its_chunk(texts: list[str]) -> None:
-    events = TextEvents()
+    events, generation = TextEvents(lambda _, __, text: chunk(text)), Generation([])
     for text in texts:
-        assert events.event(0, text, chunk) == OPENAI_EVENTS.event(chunk(text))
+        assert events.event(generation, 0, text) == OPENAI_EVENTS.event(chunk(text))
 
 
 def answers(kind: str, **fields: Any) -> tuple[Any, Any, Generation]:
