@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from typing import NamedTuple
 
 from loadtests.http_client import HttpClient
 
@@ -13,6 +14,27 @@ def url(text: str) -> str:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     return text.rstrip("/")
+
+
+class Address(NamedTuple):
+    """A server by the name that the user gave it."""
+
+    name: str
+    url: str
+
+
+def named_url(text: str) -> Address:
+    """NAME=URL."""
+    name, value = named(text)
+    return Address(name, url(value))
+
+
+def named(text: str) -> tuple[str, str]:
+    """A name, and what it stands for."""
+    name, sign, value = text.partition("=")
+    if not name or not sign:
+        raise argparse.ArgumentTypeError(f"{text!r} has not the form NAME=…")
+    return name, value
 
 
 def output_file(text: str) -> Path:

@@ -8,13 +8,22 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from loadtests.arguments import output_file, positive_int, positive_ints, share
+from loadtests.arguments import (
+    Address,
+    named_url,
+    output_file,
+    positive_int,
+    positive_ints,
+    share,
+)
 from loadtests.drills.cluster import Cluster
 from loadtests.drills.drill import DrillError
 from loadtests.frontend_lab.measurement import LoadOptions, Run, cluster_flags, measure_run
+from loadtests.frontend_lab.peer_comparison import PeerComparison, compare
 from loadtests.frontend_lab.profiling import profile_frontend
 from loadtests.frontend_lab.stage_cost import StageCost
 from loadtests.frontend_lab.streaming_client import PATHS, Kind
+from loadtests.frontend_lab.streaming_server import frontends_of, server_at
 from loadtests.frontend_lab.summary import (
     Scaling,
     Throughput,
@@ -24,6 +33,7 @@ from loadtests.frontend_lab.summary import (
 )
 from loadtests.frontend_lab.text import (
     THROUGHPUT_HEAD,
+    comparison_line,
     no_scaling_line,
     scaling_line,
     stage_lines,
@@ -43,13 +53,17 @@ class Report(msgspec.Struct):
     cores: int
     throughputs: list[Throughput] = []
     scalings: list[Scaling] = []
+    comparisons: list[PeerComparison] = []
     stages: list[StageCost] = []
 
     @property
     def is_kept(self) -> bool:
         """Whether no line is missed."""
-        are_quick = all(each.is_kept for each in self.throughputs)
-        return are_quick and all(each.is_kept for each in self.scalings)
+        return (
+            all(each.is_kept for each in self.throughputs)
+            and all(each.is_kept for each in self.scalings)
+            and all(each.is_kept for each in self.comparisons)
+        )
 
 
 def measure_throughputs(
@@ -79,14 +93,33 @@ def measure_runs(
     """So many runs of each kind in one cluster. Raises DrillError."""
     cluster = Cluster(*cluster_flags(frontends, options))
     try:
-        cluster.wait_until_ready()
+        server = frontends_of(cluster.wait_until_ready())
         for kind in kinds:
-            measure_run(
-                cluster, kind, msgspec.structs.replace(options, output_tokens=WARM_UP_TOKENS)
-            )
-            yield kind, [measure_run(cluster, kind, options) for _ in range(repeats)]
+            measure_run(server, kind, _short(options))
+            yield kind, [measure_run(server, kind, options) for _ in range(repeats)]
     finally:
         cluster.close()
+
+
+def compare_with(
+    peer: Address, kinds: Sequence[Kind], repeats: int, options: LoadOptions
+) -> Iterator[PeerComparison]:
+    """One frontend beside a server that is running. Raises DrillError."""
+    theirs = server_at(peer.url)
+    cluster = Cluster(*cluster_flags(1, options))
+    try:
+        ours = frontends_of(cluster.wait_until_ready())
+        for kind in kinds:
+            for server in (ours, theirs):
+                measure_run(server, kind, _short(options))
+            yield compare(peer.name, ours, theirs, kind, repeats, options)
+    finally:
+        cluster.close()
+
+
+def _short(options: LoadOptions) -> LoadOptions:
+    """To warm up."""
+    return msgspec.structs.replace(options, output_tokens=WARM_UP_TOKENS)
 
 
 def measure_stages(repeats: int, *flags: str) -> list[StageCost]:
@@ -134,6 +167,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         metavar="SECONDS",
                         help="of an engine; the less, the more tokens a second there are to be told "
                         "of (default: %(default)g)")  # fmt: skip
+    parser.add_argument("--peer", type=named_url, action="append", default=[], metavar="NAME=URL",
+                        help="a server on this machine, to be measured beside one frontend, turn by turn, "
+                        "in place of all else: the processes that listen there; once for each")  # fmt: skip
     parser.add_argument("--only-stages", action="store_true",
                         help="no cluster runs, only a token's way taken apart")  # fmt: skip
     parser.add_argument("--profile", type=output_file, metavar="FILE",
@@ -170,6 +206,12 @@ def main(arguments: argparse.Namespace) -> int:
 
 def _measure_all(arguments: argparse.Namespace, report: Report) -> Iterator[str]:
     """Fill the report, and give its lines as they come."""
+    if arguments.peer:
+        for peer in arguments.peer:
+            for compared in compare_with(peer, arguments.kinds, arguments.repeats, report.load):
+                report.comparisons.append(compared)
+                yield comparison_line(compared)
+        return
     if not arguments.only_stages:
         yield THROUGHPUT_HEAD
         for found in measure_throughputs(

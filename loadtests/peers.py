@@ -11,7 +11,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from loadtests.arguments import output_file, positive_float, positive_int, url
+from loadtests.arguments import (
+    Address,
+    named,
+    named_url,
+    output_file,
+    positive_float,
+    positive_int,
+)
 from loadtests.drills.stage import machine_in_words
 from loadtests.json_report import STANDARD_OUTPUT, write_json
 from loadtests.peers_lab.comparison import PeersComparison, PeersOptions, compare
@@ -23,13 +30,6 @@ from loadtests.peers_lab.turn import Turn, TurnPlan
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
-
-
-class Address(NamedTuple):
-    """`--server`."""
-
-    name: str
-    url: str
 
 
 class Command(NamedTuple):
@@ -49,7 +49,7 @@ class Demand(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     servers = parser.add_argument_group("servers", "The first is compared with each other one.")
-    servers.add_argument("--server", type=_address, action="append", required=True,
+    servers.add_argument("--server", type=named_url, action="append", required=True,
                          metavar="NAME=URL", help="one to measure; once for each")  # fmt: skip
     servers.add_argument("--start", type=_command, action="append", default=[],
                          metavar="NAME=COMMAND", help="starts that server before each of its "
@@ -86,13 +86,8 @@ def _add_load(load: "argparse._ArgumentGroup") -> None:
     load.add_argument("--seed", type=int, default=0, help="fixes prompts (default: %(default)s)")
 
 
-def _address(text: str) -> Address:
-    name, value = _named(text)
-    return Address(name, url(value))
-
-
 def _command(text: str) -> Command:
-    name, value = _named(text)
+    name, value = named(text)
     try:
         words = shlex.split(value)
     except ValueError as error:
@@ -103,15 +98,8 @@ def _command(text: str) -> Command:
 
 
 def _demand(text: str) -> Demand:
-    name, value = _named(text)
+    name, value = named(text)
     return Demand(name, positive_float(value))
-
-
-def _named(text: str) -> tuple[str, str]:
-    name, sign, value = text.partition("=")
-    if not name or not sign:
-        raise argparse.ArgumentTypeError(f"{text!r} has not the form NAME=…")
-    return name, value
 
 
 def problem_of(

@@ -1,4 +1,4 @@
-"""A run of streams against a cluster, and what it cost the frontends."""
+"""A run of streams against a server, and what it cost the processes that speak HTTP."""
 
 import time
 from collections.abc import Sequence
@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 import msgspec
 import psutil
 
-from loadtests.drills.cluster import Cluster
 from loadtests.drills.drill import DrillError
 from loadtests.frontend_lab.client_processes import ClientProcesses, shared_out
 from loadtests.frontend_lab.streaming_client import PATHS, Job, Kind
+from loadtests.frontend_lab.streaming_server import StreamingServer
 
 PROMPT = "Tell me about chariots that are drawn by four horses, abreast and in a hurry."
 MAX_RUNNING = 512
@@ -31,7 +31,7 @@ class LoadOptions(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """What one run brought, and the processor time of all frontend processes together."""
+    """What one run brought, and the processor time of all its processes together."""
 
     tokens: int
     answers: int
@@ -95,18 +95,21 @@ def job_for(url: str, kind: Kind, options: LoadOptions) -> Job:
     )  # fmt: skip
 
 
-def measure_run(cluster: Cluster, kind: Kind, options: LoadOptions) -> Run:
-    """Stream once. Raises DrillError if an answer was not whole, or a frontend was restarted."""
-    pids = [process.pid for process in cluster.processes("frontend")]
-    frontends = [psutil.Process(pid) for pid in pids]
+def measure_run(server: StreamingServer, kind: Kind, options: LoadOptions) -> Run:
+    """Stream once. Raises DrillError if an answer was not whole, or a process was restarted."""
+    processes = server.find_processes()
     with ClientProcesses(
-        shared_out(job_for(cluster.url, kind, options), options.clients)
+        shared_out(job_for(server.url, kind, options), options.clients)
     ) as clients:
-        before, started_at = core_seconds(frontends), time.monotonic()
+        before, started_at = core_seconds(processes), time.monotonic()
         count = clients.run()
-        seconds, after = time.monotonic() - started_at, core_seconds(frontends)
-    if pids != [process.pid for process in cluster.processes("frontend")]:
-        raise DrillError("a frontend was restarted during the run")
+        seconds, after = time.monotonic() - started_at, core_seconds(processes)
+    if processes != server.find_processes():
+        raise DrillError(f"a process of {server.url} was restarted during the run")
+    if before == after:
+        raise DrillError(
+            f"{count.answers} answers take no time that could be measured: ask for more"
+        )
     return Run(
         count.answers * options.output_tokens, count.answers, count.events, count.num_bytes,
         seconds, after - before,

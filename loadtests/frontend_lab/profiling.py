@@ -10,6 +10,7 @@ from loadtests.drills.drill import DrillError
 from loadtests.frontend_lab import profiled
 from loadtests.frontend_lab.measurement import LoadOptions, cluster_flags, measure_run
 from loadtests.frontend_lab.profiled.sitecustomize import FILE_VARIABLE
+from loadtests.frontend_lab.streaming_server import frontends_of
 
 LINES_SHOWN = 30
 SHOWN_FILES = r"/(frontend|cluster|hypercorn|starlette|h11|asyncio)/"
@@ -29,7 +30,7 @@ def profile_frontend(file: Path, options: LoadOptions) -> str:
     }
     cluster = Cluster(*cluster_flags(1, options), environment=environment)
     try:
-        measure_run(cluster.wait_until_ready(), "completions", options)
+        measure_run(frontends_of(cluster.wait_until_ready()), "completions", options)
         cluster.stop()
     finally:
         cluster.close()

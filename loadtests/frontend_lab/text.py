@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from loadtests.frontend_lab.peer_comparison import LEAST_RATIO, PeerComparison
 from loadtests.frontend_lab.stage_cost import StageCost
 from loadtests.frontend_lab.summary import (
     CORES_FOR_SCALING,
@@ -31,6 +32,16 @@ def scaling_line(found: Scaling) -> str:
     """The ratio in words."""
     line = f"{found.kind}: 4 frontends write {found.ratio:.2f} × the events of 2 (line {LEAST_SCALING})"
     return line if found.is_kept else f"{line}  MISSED"
+
+
+def comparison_line(found: PeerComparison) -> str:
+    """Both costs, and the ratio with its spread."""
+    return (
+        f"{found.ours.kind:<12} one frontend {found.ours.core_microseconds_per_token:.1f} µs/token, "
+        f"{found.name} {found.theirs.core_microseconds_per_token:.1f}: "
+        f"{found.ratio:.2f} × ({min(found.ratios):.2f} to {max(found.ratios):.2f}), "
+        f"at least {LEAST_RATIO:g}{'' if found.is_kept else '  MISSED'}"
+    )
 
 
 def no_scaling_line(cores: int) -> str:

@@ -1,8 +1,10 @@
 """What a streamed token costs: the counting, the arithmetic, and the whole command on a small cluster."""
 
 import argparse
+import asyncio
 import json
 import marshal
+import os
 from pathlib import Path
 
 import pytest
@@ -12,11 +14,24 @@ from loadtests import cli
 from loadtests.drills.drill import DrillError
 from loadtests.frontend_benchmark import Report, kinds, stages_of_config
 from loadtests.frontend_lab.client_processes import ClientProcesses, shared_out
-from loadtests.frontend_lab.measurement import LoadOptions, Run, body_of, cluster_flags
+from loadtests.frontend_lab.measurement import (
+    LoadOptions,
+    Run,
+    body_of,
+    cluster_flags,
+    measure_run,
+)
+from loadtests.frontend_lab.peer_comparison import PeerComparison, ratios_of
 from loadtests.frontend_lab.stages import NO_HTTP
 from loadtests.frontend_lab.streaming_client import Answer, Count, Job, Kind, run
+from loadtests.frontend_lab.streaming_server import server_at
 from loadtests.frontend_lab.summary import Scaling, can_show_scaling, scaling, summarize
-from loadtests.frontend_lab.text import no_scaling_line, scaling_line, throughput_line
+from loadtests.frontend_lab.text import (
+    comparison_line,
+    no_scaling_line,
+    scaling_line,
+    throughput_line,
+)
 from tests.support.frontend_app import ANSWER, engine_that_says
 from tests.support.served_frontend import served_frontend
 from tests.support.tiny_tokenizer import CHAT_TEMPLATE, VOCAB_SIZE, byte_level_backend
@@ -126,6 +141,53 @@ def test_a_machine_of_few_cores_does_not_judge_that_and_says_so() -> None:
     assert can_show_scaling(6)
     assert not can_show_scaling(5)
     assert "not judged: 2 cores" in no_scaling_line(2)
+
+
+def test_a_core_of_ours_is_held_against_one_of_theirs_pair_by_pair() -> None:
+    ours, theirs = [a_run(1000, s) for s in (0.1, 0.2, 0.1)], [a_run(1000, s) for s in (0.3, 0.4, 0.4)]  # fmt: skip
+    ratios = ratios_of(ours, theirs)
+    assert ratios == pytest.approx([3.0, 2.0, 4.0])
+    rows = summarize("chat", 1, ours), summarize("chat", 1, theirs)
+    kept = PeerComparison("other", *rows, [3.1, 2.0, 4.0])
+    missed = PeerComparison("other", *rows, [2.9, 2.0, 4.0])
+    assert (kept.is_kept, missed.is_kept) == (True, False)
+    assert comparison_line(kept).endswith("other 400.0: 3.10 × (2.00 to 4.00), at least 3")
+    assert comparison_line(missed).endswith("MISSED")
+    assert not Report(LoadOptions(), 8, comparisons=[missed]).is_kept
+
+
+async def test_a_server_of_another_kind_is_whoever_listens_there() -> None:
+    async with served_frontend(engine_that_says(ANSWER)) as served:
+        [process] = server_at(served.url).find_processes()
+    assert process.pid == os.getpid()
+    with pytest.raises(DrillError, match=r"no process .* listens"):
+        server_at(served.url).find_processes()
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(180)
+async def test_the_command_compares_one_frontend_with_a_server_that_runs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "found.json"
+    async with served_frontend(engine_that_says(ANSWER)) as served:
+        await asyncio.to_thread(cli.main, [
+            "frontend", f"--peer=other={served.url}", "--kinds=chat", "--repeats=2", "--streams=64",
+            "--output-tokens=32", "--json", str(file),
+        ])  # fmt: skip
+    [compared] = json.loads(file.read_text())["comparisons"]
+    assert compared["ours"]["frontends"] == 1
+    assert len(compared["ratios"]) == 2
+    assert "other" in capsys.readouterr().out
+
+
+async def test_a_run_too_short_to_be_measured_is_none() -> None:
+    async with served_frontend(engine_that_says(ANSWER)) as served:
+        server = server_at(served.url)._replace(find_processes=list)
+        with pytest.raises(DrillError, match="ask for more"):
+            await asyncio.to_thread(
+                measure_run, server, "chat", LoadOptions(streams=1, output_tokens=2)
+            )
 
 
 def test_engines_take_all_streams_at_once() -> None:

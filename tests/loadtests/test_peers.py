@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from loadtests.arguments import Address
 from loadtests.cli import main
-from loadtests.peers import Address, Command, Demand, problem_of
+from loadtests.peers import Command, Demand, problem_of
 from tests.clients.ports import free_ports
 from tests.loadtests.peers_lab.tiny_peer import command_line, servers_at
 from tests.loadtests.scripted_server import ScriptedServer, chunk, usage
