@@ -17,7 +17,7 @@ from tests.support.launched_cluster import LaunchedCluster, embedded_model
 from tests.support.questions import QUESTIONS, as_chat
 from tests.support.reference_model import Difference, ReferenceModel, difference
 
-pytestmark = pytest.mark.drill
+pytestmark = [pytest.mark.drill, pytest.mark.timeout(900)]
 
 PROMPTS, MAX_TOKENS = QUESTIONS[::2], 64
 MOST_NEAR_TIES = 2

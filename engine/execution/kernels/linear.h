@@ -45,8 +45,22 @@ INLINE Vector load_weights(const char *panel, int64_t group, int j, int i, enum 
     return (Vector)all;
 }
 
+/* The panels that come next: they are fetched from memory beside the arithmetic. */
+struct Ahead {
+    const char *at, *end;
+};
+#define LINE_BYTES 64
+#define STEPS_A_LINE 4 /* whole groups; two tiles over some panels of bfloat16 fetch as many more */
+
+INLINE void fetch_line(struct Ahead *ahead) {
+    if (ahead->at < ahead->end) {
+        __builtin_prefetch(ahead->at, 0, 2);
+        ahead->at += LINE_BYTES;
+    }
+}
+
 INLINE void sum_tile(const struct Linear *l, const float *x, const char *weight, enum Kind kind,
-                     int rows, int panels, float *sums) {
+                     int rows, int panels, float *sums, struct Ahead *ahead) {
     Vector sum[MAX_ROWS][4][PARTS];
     UNROLL for (int m = 0; m < rows; m++)
         UNROLL for (int p = 0; p < panels; p++)
@@ -54,21 +68,25 @@ INLINE void sum_tile(const struct Linear *l, const float *x, const char *weight,
                 sum[m][p][i] = splat(0.0f);
     const int size = group_size(kind);
     const int64_t bytes = panel_bytes(l->depth, kind);
-    for (int64_t k = 0; k < l->depth; k += size)
-        UNROLL for (int j = 0; j < size; j++) {
-            if (j && k + j == l->depth)
-                break;
-            Vector w[4][PARTS];
-            UNROLL for (int p = 0; p < panels; p++)
-                UNROLL for (int i = 0; i < PARTS; i++)
-                    w[p][i] = load_weights(weight + p * bytes, k / size, j, i, kind);
-            UNROLL for (int m = 0; m < rows; m++) {
-                const Vector factor = splat(x[m * l->depth + k + j]);
+    for (int64_t next, first = 0; first < l->depth; first = next) {
+        next = first + STEPS_A_LINE < l->depth ? first + STEPS_A_LINE : l->depth;
+        fetch_line(ahead);
+        for (int64_t k = first; k < next; k += size)
+            UNROLL for (int j = 0; j < size; j++) {
+                if (j && k + j == l->depth)
+                    break;
+                Vector w[4][PARTS];
                 UNROLL for (int p = 0; p < panels; p++)
                     UNROLL for (int i = 0; i < PARTS; i++)
-                        sum[m][p][i] = fused(factor, w[p][i], sum[m][p][i]);
+                        w[p][i] = load_weights(weight + p * bytes, k / size, j, i, kind);
+                UNROLL for (int m = 0; m < rows; m++) {
+                    const Vector factor = splat(x[m * l->depth + k + j]);
+                    UNROLL for (int p = 0; p < panels; p++)
+                        UNROLL for (int i = 0; i < PARTS; i++)
+                            sum[m][p][i] = fused(factor, w[p][i], sum[m][p][i]);
+                }
             }
-        }
+    }
     UNROLL for (int m = 0; m < rows; m++)
         UNROLL for (int p = 0; p < panels; p++)
             UNROLL for (int i = 0; i < PARTS; i++)
@@ -84,16 +102,16 @@ INLINE void sum_tile(const struct Linear *l, const float *x, const char *weight,
 #define TILES(ROWS, KIND)                                                                          \
     static __attribute__((noinline)) void tiles_##KIND##_##ROWS(                                   \
         const struct Linear *l, const float *x, const char *weight, int64_t panel, int panels,     \
-        float *out, int adds) {                                                                    \
+        float *out, int adds, struct Ahead *ahead) {                                               \
         float sums[ROWS * 4 * PANEL];                                                              \
         const int64_t bytes = panel_bytes(l->depth, KIND);                                         \
         int p = 0;                                                                                 \
         for (; p + PANELS_FOR(ROWS) <= panels; p += PANELS_FOR(ROWS)) {                            \
-            sum_tile(l, x, weight + p * bytes, KIND, ROWS, PANELS_FOR(ROWS), sums);                \
+            sum_tile(l, x, weight + p * bytes, KIND, ROWS, PANELS_FOR(ROWS), sums, ahead);         \
             finish_tile(l, sums, ROWS, PANELS_FOR(ROWS) * PANEL, (panel + p) * PANEL, out, adds);  \
         }                                                                                          \
         for (; PANELS_FOR(ROWS) > 1 && p < panels; p++) {                                          \
-            sum_tile(l, x, weight + p * bytes, KIND, ROWS, 1, sums);                               \
+            sum_tile(l, x, weight + p * bytes, KIND, ROWS, 1, sums, ahead);                        \
             finish_tile(l, sums, ROWS, PANEL, (panel + p) * PANEL, out, adds);                     \
         }                                                                                          \
     }
@@ -110,7 +128,8 @@ EACH_ROWS(TILES, FLOAT32)
 EACH_ROWS(TILES, BFLOAT16)
 EACH_ROWS(TILES, INT8)
 
-typedef void (*Tiles)(const struct Linear *, const float *, const char *, int64_t, int, float *, int);
+typedef void (*Tiles)(const struct Linear *, const float *, const char *, int64_t, int, float *, int,
+                      struct Ahead *);
 #define NAME(ROWS, KIND) tiles_##KIND##_##ROWS,
 static const Tiles all_tiles[][MAX_ROWS + 1] = {
     [FLOAT32] = {0, EACH_ROWS(NAME, FLOAT32)},
@@ -170,7 +189,10 @@ static void linear_in_team(const struct Linear *l, const float *x, int64_t rows,
         const int64_t last = first + block < rows ? first + block : rows;
         for (int64_t panel = begin; panel < end; panel += GROUP) {
             const int count = end - panel < GROUP ? end - panel : GROUP;
-            const char *weight = (const char *)l->panels + panel * panel_bytes(l->depth, l->kind);
+            const int64_t bytes = panel_bytes(l->depth, l->kind);
+            const char *weight = (const char *)l->panels + panel * bytes;
+            const int more = end - panel - count < GROUP ? end - panel - count : GROUP;
+            struct Ahead ahead = {weight + count * bytes, weight + (count + more) * bytes};
             enum Kind kind = l->kind;
             if (kind != FLOAT32 && last - first >= MANY_ROWS) {
                 weight = as_float32(l, weight, count);
@@ -179,7 +201,7 @@ static void linear_in_team(const struct Linear *l, const float *x, int64_t rows,
             for (int64_t m = first; m < last; m += MAX_ROWS) {
                 const int64_t tile = last - m < MAX_ROWS ? last - m : MAX_ROWS;
                 all_tiles[kind][tile](l, x + m * l->depth, weight, panel, count,
-                                      out + m * l->columns, adds);
+                                      out + m * l->columns, adds, &ahead);
             }
         }
     }
