@@ -29,7 +29,10 @@ class Courier:
 
     def _bring(self) -> None:
         due, self._due = self._due, []
-        with self._counted_together():
-            taken = [stream for stream in due if stream.hand_over()]
-        for stream in taken:
-            stream.send()
+        taken: list[RequestStream] = []
+        try:
+            with self._counted_together():
+                taken += [stream for stream in due if stream.hand_over()]
+        finally:  # metrics that cannot be written cost no client its tokens
+            for stream in taken:
+                stream.send()

@@ -87,7 +87,10 @@ class HttpConnection(TCPServer):
             or transport.get_write_buffer_size()
         ):
             return False
-        transport.write(_chunk(piece))
+        try:
+            transport.write(_chunk(piece))
+        except (ConnectionError, RuntimeError):  # who waits will find out
+            return False
         return True
 
     async def write_chunk(self, piece: bytes) -> None:

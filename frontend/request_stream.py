@@ -169,7 +169,7 @@ class RequestStream:
 
         None if nothing came within `timeout_seconds`. The batch with a `finish_reason` is the last.
         The consumer may take batches while this waits. Where it leaves something to its task, this
-        returns, with a batch that may be empty; or raises what `take` has raised.
+        returns, with a batch that may be empty; or raises what the consumer has raised.
         """
         self._consumer = consumer
         try:
@@ -192,17 +192,26 @@ class RequestStream:
         try:
             consumer.take(batch)
         except Exception as error:  # noqa: BLE001 - the task raises it
-            self._failure = error
-            self._arrived.call()
+            self._fail_consumer(error)
             return False
         return True
 
     def send(self) -> None:
         """Let the consumer send what it has taken, and its task do the rest."""
-        if self._consumer is not None and self._consumer.send():
+        assert self._consumer is not None, "it has just taken something"
+        try:
+            is_all = self._consumer.send()
+        except Exception as error:  # noqa: BLE001 - the task raises it
+            self._fail_consumer(error)
+            return
+        if is_all:
             self._arrived.postpone()
         else:
             self._arrived.call()
+
+    def _fail_consumer(self, error: Exception) -> None:
+        self._failure = error
+        self._arrived.call()
 
     def tell(self, batch: TokenBatch, num_tokens: int) -> None:
         """The client is told of the first `num_tokens` of the batch; the others lie behind its end."""

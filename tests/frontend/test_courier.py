@@ -21,6 +21,7 @@ class Consumer:
     def __init__(self, log: list[str], name: str = "a") -> None:
         self.is_free = True
         self.error: Exception | None = None
+        self.send_error: Exception | None = None
         self._log, self._name = log, name
 
     def take(self, batch: TokenBatch) -> None:
@@ -29,6 +30,8 @@ class Consumer:
         self._log.append(f"{self._name} takes {batch.token_ids}")
 
     def send(self) -> bool:
+        if self.send_error is not None:
+            raise self.send_error
         self._log.append(f"{self._name} sends")
         return self.is_free
 
@@ -38,11 +41,14 @@ class Desk:
 
     def __init__(self) -> None:
         self.log: list[str] = []
+        self.count_error: Exception | None = None
         self._courier = Courier(self._counted_together)
 
     @contextmanager
     def _counted_together(self) -> Iterator[None]:
         yield
+        if self.count_error is not None:
+            raise self.count_error
         self.log.append("counted")
 
     async def stream(
@@ -138,6 +144,35 @@ async def test_an_error_of_a_consumer_is_its_tasks_and_nobody_elses(desk: Desk) 
     assert not task.done()
     task.cancel()
     second.end()
+
+
+async def test_an_error_while_one_sends_is_its_tasks_too(desk: Desk) -> None:
+    broken = Consumer(desk.log, "a")
+    broken.send_error = OSError("no route")
+    (first, failing), (second, task) = [
+        await desk.stream(consumer) for consumer in (broken, Consumer(desk.log, "b"))
+    ]
+    first.put(output(0, 5))
+    second.put(output(0, 7))
+    with pytest.raises(OSError, match="no route"):
+        await failing
+    assert desk.log[-1] == "b sends"
+    task.cancel()
+    second.end()
+
+
+async def test_tokens_are_sent_though_they_cannot_be_counted(desk: Desk) -> None:
+    complaints: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: complaints.append(context["exception"]))
+    desk.count_error = OSError("the disk is full")
+    stream, task = await desk.stream(Consumer(desk.log))
+    stream.put(output(0, 5))
+    await turns()
+    assert desk.log == ["a takes [5]", "a sends"]
+    assert complaints == [desk.count_error]
+    task.cancel()
+    stream.end()
 
 
 async def test_a_task_that_was_cancelled_has_nothing_taken_in_its_place(desk: Desk) -> None:
