@@ -25,6 +25,10 @@ SWITCH_SECONDS = 0.001
 """After so long a thread that tokenizes gives the interpreter's lock to the event loop, which has but little
 to do for each token, and would wait 5 ms for every turn."""
 
+YOUNG_OBJECTS = 20_000
+"""So many more make a search for garbage worth its time: nearly all that a token or a request needs goes
+by itself."""
+
 
 def main() -> int:
     """Run one frontend until SIGTERM or SIGUSR1; 0 if no request had to be cut."""
@@ -54,11 +58,6 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     except ImportError:
         return None
     return uvloop.new_event_loop
-
-
-YOUNG_OBJECTS = 20_000
-"""So many more make a search for garbage worth its time: nearly all that a token or a request needs goes
-by itself."""
 
 
 async def _serve(config: ClusterConfig, index: int, incarnation: int, listen_fd: int) -> bool:

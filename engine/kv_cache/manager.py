@@ -94,13 +94,12 @@ class KVCacheManager:
     def table_with_slot(self, request: Request) -> list[int] | None:
         """The request's block ids, with a slot for its next token; None if there is no block for it.
 
-        What `allocate_slots` and `block_table` do for a decode, in one step.
+        Of most tokens it is there already.
         """
-        block_ids = self._tables[request.request_id].block_ids
-        if request.next_position == self.block_size * len(block_ids):
-            if not self.pool.num_free_blocks:
-                return None
-            block_ids += [block.block_id for block in self.pool.allocate(1)]
+        block_ids, position = self.block_table(request), request.next_position
+        is_full = position == self.block_size * len(block_ids)
+        if is_full and not self.allocate_slots(request, position + 1):
+            return None
         return block_ids
 
     def has_slot_for_each(self, requests: Iterable[Request]) -> bool:
