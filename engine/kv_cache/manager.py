@@ -96,7 +96,7 @@ class KVCacheManager:
 
         Of most tokens it is there already.
         """
-        block_ids, position = self.block_table(request), request.next_position
+        block_ids, position = self._tables[request.request_id].block_ids, request.next_position
         is_full = position == self.block_size * len(block_ids)
         if is_full and not self.allocate_slots(request, position + 1):
             return None

@@ -131,9 +131,12 @@ class Stages:
             on_told=lambda told: in_flight.measure_told(told, 0.0, self._metrics),
         )  # fmt: skip
         processor = OutputProcessor(self._tokenizer, [], OutputOptions())
-        for token_id in islice(cycle(self.token_ids), TOKENS):
-            batch = TokenBatch([token_id], {0: 1})
-            stream.tell(batch, len(processor.process(batch).token_ids))
+        token_ids = cycle(self.token_ids)
+        for _ in range(TOKENS // STREAMS):
+            with self._metrics.counted_together():
+                for token_id in islice(token_ids, STREAMS):
+                    batch = TokenBatch([token_id], {0: 1})
+                    stream.tell(batch, len(processor.process(batch).token_ids))
 
     def _events(self, answer: Answer, prepared: PreparedRequest) -> Callable[[], None]:
         processor = OutputProcessor(self._tokenizer, [], prepared.options)
